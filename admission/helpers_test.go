@@ -1,0 +1,80 @@
+package admission_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/admission"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// held asks for a slot that must be free.
+func held(t *testing.T, b *admission.Budget, c admission.Class) admission.Lease {
+	t.Helper()
+	lease, _, err := b.Ask(context.Background(), c)
+	if err != nil || !lease.Valid() {
+		t.Fatalf("asking for a free slot as %s: lease %v, error %v", c, lease.Valid(), err)
+	}
+	return lease
+}
+
+// queued asks for a slot when none is free, but there is room to wait.
+func queued(t *testing.T, b *admission.Budget, c admission.Class) *admission.Ticket {
+	t.Helper()
+	lease, ticket, err := b.Ask(context.Background(), c)
+	if ticket == nil {
+		t.Fatalf("asking to wait as %s: lease %v, error %v", c, lease.Valid(), err)
+	}
+	return ticket
+}
+
+// decided reports whether a ticket is decided.
+func decided(ticket *admission.Ticket) bool {
+	select {
+	case <-ticket.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// granted takes the lease of a ticket that must have one.
+func granted(t *testing.T, ticket *admission.Ticket) admission.Lease {
+	t.Helper()
+	lease, err := ticket.Lease()
+	if err != nil {
+		t.Fatalf("the ticket was not granted: %v", err)
+	}
+	return lease
+}
+
+// check compares how many hold a slot and how many wait.
+func check(t *testing.T, b *admission.Budget, held, queued int) {
+	t.Helper()
+	if s := b.Stats(); s.Held != held || s.Queued != queued {
+		t.Fatalf("held %d, queued %d; want %d and %d", s.Held, s.Queued, held, queued)
+	}
+}
+
+// inBubble runs a test in fake time.
+func inBubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, test)
+}
+
+// until waits for something that another goroutine, or the runtime, will do.
+func until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for !done() {
+		if time.Now().After(deadline) {
+			t.Fatalf("gave up waiting until %s", what)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
