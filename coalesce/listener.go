@@ -1,0 +1,108 @@
+package coalesce
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/admission"
+)
+
+// ErrStored is what Ready returns when the flight found the variant in the store after all: it had just been
+// put there. Open it from the store.
+var ErrStored = errors.New("the variant is in the store")
+
+// Listener is one reader of a flight. Its methods are for one goroutine; Close it when done.
+type Listener struct {
+	flight *flight
+	class  admission.Class
+	offset int64
+	left   bool
+}
+
+// Ready blocks until there is something to read, and returns how the flight ended when it ended without. An
+// error from here can still be answered; one from Read cannot.
+func (l *Listener) Ready(ctx context.Context) error {
+	return l.flight.await(ctx, func(f *flight) bool { return f.visible > 0 })
+}
+
+// Complete blocks until the whole variant is there, and returns how the flight ended when it failed.
+func (l *Listener) Complete(ctx context.Context) error {
+	return l.flight.await(ctx, func(*flight) bool { return false })
+}
+
+// Read reads on in the variant, waiting for more when it has caught up with the encoder. It returns io.EOF at
+// the end of a complete variant, and how the flight ended otherwise.
+func (l *Listener) Read(ctx context.Context, p []byte) (int, error) {
+	for {
+		n, err := l.read(ctx, p)
+		if !errors.Is(err, os.ErrClosed) {
+			return n, err
+		}
+		// The render moved to another spool between our look and our read: look again.
+	}
+}
+
+func (l *Listener) read(ctx context.Context, p []byte) (int, error) {
+	f := l.flight
+	err := f.await(ctx, func(f *flight) bool { return f.visible > l.offset })
+	f.mu.Lock()
+	live, visible := f.live, f.visible
+	f.mu.Unlock()
+	if visible <= l.offset {
+		if err == nil {
+			err = io.EOF
+		}
+		return 0, err
+	}
+	n, err := live.ReadAt(p[:min(int64(len(p)), visible-l.offset)], l.offset)
+	l.offset += int64(n)
+	if n > 0 {
+		err = nil
+	}
+	return n, err
+}
+
+// Pending reports whether Read would have to wait: the moment to flush what has been read so far.
+func (l *Listener) Pending() bool {
+	f := l.flight
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.visible <= l.offset && f.state < done
+}
+
+// Final is the finished file, once Complete has returned nil. It is open until the listener is closed; read it
+// with ReadAt.
+func (l *Listener) Final() (*os.File, int64) {
+	f := l.flight
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.final, f.finalSize
+}
+
+// Stored reports, once Complete has returned nil, whether the store took the variant.
+func (l *Listener) Stored() bool {
+	f := l.flight
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.stored
+}
+
+// Times are how long the flight waited for its slot, and took from there to its first byte.
+func (l *Listener) Times() (wait, prepare, firstByte time.Duration) {
+	f := l.flight
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.summary.Wait, f.prepared, f.summary.FirstByte
+}
+
+// Close leaves the flight. The last one to leave ends it, unless it is complete already or may go on for the
+// store. Closing twice is harmless.
+func (l *Listener) Close() {
+	if !l.left {
+		l.left = true
+		l.flight.leave(l.class)
+	}
+}

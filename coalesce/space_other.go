@@ -1,0 +1,5 @@
+//go:build !unix
+
+package coalesce
+
+func spaceError(err error) error { return err }

@@ -1,0 +1,105 @@
+package coalesce
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/store"
+)
+
+// Names of the files in a spool's folder. Most formats are one file, which is completed at its end; one that is
+// streamed in another form than it is kept in writes both.
+const (
+	LiveName  = "live"
+	FinalName = "final"
+)
+
+// Spool is the folder a render writes into.
+type Spool struct {
+	stage *store.Stage
+	live  *os.File // followers read it with ReadAt, all through this one descriptor
+
+	outside bool // the folder is not the store's
+
+	mu       sync.Mutex
+	written  int64
+	released bool
+	grown    chan struct{} // closed, and made anew, when written or released change
+}
+
+func newSpool(stage *store.Stage) (*Spool, error) {
+	// The file is there before the encoder is: what the encoder opens and truncates is what we follow.
+	live, err := os.OpenFile(filepath.Join(stage.Dir(), LiveName), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("making the spool: %w", err)
+	}
+	return &Spool{stage: stage, live: live, grown: make(chan struct{})}, nil
+}
+
+// Dir is the folder, to be the working directory of the encoder. It holds nothing but LiveName at first.
+func (s *Spool) Dir() string { return s.stage.Dir() }
+
+// Release lets followers see what has been written so far and all that will be.
+func (s *Spool) Release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.released = true
+	s.wake()
+}
+
+// Await blocks until n bytes of the live file have been written, or ctx ends.
+func (s *Spool) Await(ctx context.Context, n int64) error {
+	for {
+		s.mu.Lock()
+		enough, grown := s.written >= n, s.grown
+		s.mu.Unlock()
+		if enough {
+			return nil
+		}
+		select {
+		case <-grown:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// measure notices growth. It returns what has been written and how much of it followers may see.
+func (s *Spool) measure() (written, visible int64, err error) {
+	info, err := s.live.Stat()
+	if err != nil {
+		return 0, 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if info.Size() != s.written {
+		s.written = info.Size()
+		s.wake()
+	}
+	if s.released {
+		visible = s.written
+	}
+	return s.written, visible, nil
+}
+
+func (s *Spool) wake() {
+	close(s.grown)
+	s.grown = make(chan struct{})
+}
+
+// finalPath is the file to keep: the one that was streamed, unless the job wrote another.
+func (s *Spool) finalPath() string {
+	final := filepath.Join(s.stage.Dir(), FinalName)
+	if _, err := os.Stat(final); err == nil {
+		return final
+	}
+	return filepath.Join(s.stage.Dir(), LiveName)
+}
+
+func (s *Spool) remove() {
+	s.live.Close()
+	_ = s.stage.Remove() // what stays is swept with the staging area
+}

@@ -1,0 +1,188 @@
+package ffmpeg
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"time"
+)
+
+// killGrace is how long a subprocess may take to end after it was asked to (SIGTERM) before it is killed.
+// ffmpeg stalled on its input has been seen alive 8 s after SIGTERM; one that is encoding ends within
+// milliseconds.
+const killGrace = 2 * time.Second
+
+// Process is one run of ffmpeg or ffprobe: what to start, and where its streams go.
+type Process struct {
+	Path string
+	Args []string
+	Dir  string // working directory; relative names in Args are below it
+
+	// Input, when set, is descriptor 3 of the subprocess.
+	Input *os.File
+
+	// Stdout and Stderr are copied to as the subprocess writes. Neither may block for long: a subprocess whose
+	// pipe is full stands still. nil discards.
+	Stdout, Stderr io.Writer
+
+	// Nice is added to the scheduling priority of the subprocess (0 = as the server).
+	Nice int
+}
+
+// Run starts the process and returns once it and everything it started are gone. When ctx ends first, the
+// whole process group is asked to end, and killed if it has not within two seconds; Run then returns the
+// cause of ctx. The error is *exec.ExitError where the process itself failed.
+func (p *Process) Run(ctx context.Context) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	result := make(chan error, 1)
+	go func() {
+		// Linux ties the "die with your parent" signal to the thread that started the child (golang/go#27505),
+		// so the thread must outlive it.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		result <- p.run(ctx)
+	}()
+	return <-result
+}
+
+func (p *Process) run(ctx context.Context) error {
+	cmd := exec.Command(p.Path, p.Args...)
+	cmd.Dir = p.Dir
+	cmd.Env = environment()
+	cmd.SysProcAttr = ownGroup()
+	if p.Input != nil {
+		cmd.ExtraFiles = []*os.File{p.Input}
+	}
+	var streams pipes
+	defer streams.close()
+	var err error
+	if cmd.Stdout, err = streams.add(p.Stdout); err != nil {
+		return err
+	}
+	if cmd.Stderr, err = streams.add(p.Stderr); err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	streams.started()
+	if p.Nice != 0 {
+		lowerPriority(cmd.Process.Pid, p.Nice)
+	}
+
+	exited := make(chan struct{})
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		stopGroup(ctx, cmd.Process, exited)
+	}()
+	err = reap(cmd, func() {
+		close(exited)
+		<-stopped
+	})
+	streams.wait()
+	if cause := context.Cause(ctx); cause != nil && err != nil {
+		return cause
+	}
+	return err
+}
+
+// stopGroup ends the process group when ctx does, gently first.
+func stopGroup(ctx context.Context, leader *os.Process, exited <-chan struct{}) {
+	select {
+	case <-exited:
+		return
+	case <-ctx.Done():
+	}
+	terminateGroup(leader)
+	timer := time.NewTimer(killGrace)
+	defer timer.Stop()
+	select {
+	case <-exited:
+	case <-timer.C:
+		killGroup(leader)
+	}
+}
+
+// environment is what a subprocess sees of ours: enough to find programs and libraries, and none of the
+// secrets that a server's environment tends to hold.
+func environment() []string {
+	env := []string{"LC_ALL=C", "AV_LOG_FORCE_NOCOLOR=1"}
+	for _, name := range []string{"PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR", "SystemRoot"} {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// pipes copies a subprocess's output streams to writers. os/exec would do that too, but its Wait then waits
+// for whoever else holds the other end of the pipe, such as a grandchild that was left behind.
+type pipes struct {
+	childEnds []*os.File
+	ourEnds   []*os.File
+	done      chan struct{}
+	copies    int
+}
+
+func (s *pipes) add(w io.Writer) (io.Writer, error) {
+	if w == nil {
+		return nil, nil
+	}
+	r, child, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	if s.done == nil {
+		s.done = make(chan struct{}, 2)
+	}
+	s.childEnds = append(s.childEnds, child)
+	s.ourEnds = append(s.ourEnds, r)
+	s.copies++
+	go func() {
+		if _, err := io.Copy(w, r); err != nil && !errors.Is(err, os.ErrClosed) {
+			// The reader has had enough. Drain, so that the subprocess is not stopped by it.
+			_, _ = io.Copy(io.Discard, r)
+		}
+		s.done <- struct{}{}
+	}()
+	return child, nil
+}
+
+// started gives up our copies of the child's ends: now only the child holds them.
+func (s *pipes) started() {
+	for _, f := range s.childEnds {
+		f.Close()
+	}
+	s.childEnds = nil
+}
+
+// wait returns when all that was written has been copied. Everybody who could write is dead by then, unless
+// they left the process group; those are not waited for longer than a moment.
+func (s *pipes) wait() {
+	timer := time.NewTimer(time.Second)
+	defer timer.Stop()
+	for ; s.copies > 0; s.copies-- {
+		select {
+		case <-s.done:
+		case <-timer.C:
+			return
+		}
+	}
+}
+
+// close ends what copying is still going on, and returns when it has ended.
+func (s *pipes) close() {
+	s.started()
+	for _, f := range s.ourEnds {
+		f.Close()
+	}
+	for ; s.copies > 0; s.copies-- {
+		<-s.done
+	}
+}

@@ -1,0 +1,95 @@
+// Package store keeps finished variants.
+//
+// A store knows nothing of audio: it takes complete files under an ID and gives them back until it needs the
+// room. FileSystem keeps them in a folder; other kinds implement Store.
+package store
+
+import (
+	"errors"
+	"io"
+	"time"
+)
+
+// Errors that callers act on.
+var (
+	// ErrNotFound: the store has no such variant.
+	ErrNotFound = errors.New("no such variant in the store")
+	// ErrTooLarge: the variant is larger than the store may be altogether.
+	ErrTooLarge = errors.New("variant is larger than the whole store may be")
+	// ErrBadID: the ID is not well-formed, and so cannot name anything.
+	ErrBadID = errors.New("malformed variant ID")
+)
+
+// ID names a variant. Key is its cache key; Scope says which tree of sources the key's source is to be looked
+// up in, since two sites may each have a local://song.wav of their own.
+type ID struct {
+	Scope string // 16 lower-case hex digits
+	Key   string // 64 lower-case hex digits
+}
+
+// Valid reports whether the ID is well-formed. Nothing else ever becomes part of a path.
+func (id ID) Valid() bool {
+	return len(id.Scope) == 16 && len(id.Key) == 64 && isHex(id.Scope) && isHex(id.Key)
+}
+
+func isHex(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// Info is what a store knows about a variant.
+type Info struct {
+	ID       ID
+	Size     int64
+	Stored   time.Time // when it was put here
+	LastUsed time.Time
+}
+
+// Variant is a finished variant, open for reading. Close it: the store evicts nothing that is open.
+type Variant struct {
+	Info
+	Content io.ReadSeeker // an *os.File where the store is a folder, so that it can be sent without copying
+	close   func()
+}
+
+// Close gives the variant back to the store.
+func (v *Variant) Close() { v.close() }
+
+// NewVariant is for implementations of Store. close is called once.
+func NewVariant(info Info, content io.ReadSeeker, close func()) *Variant {
+	return &Variant{Info: info, Content: content, close: close}
+}
+
+// Stats are what a store amounts to.
+type Stats struct {
+	Files, Bytes  int64
+	MaxBytes      int64
+	Evictions     int64 // since the process began
+	WriteFailures int64 // since the process began
+}
+
+// Store keeps finished variants. Its methods may be called concurrently.
+type Store interface {
+	// Open opens a variant, or returns ErrNotFound. It counts as a use.
+	Open(id ID) (*Variant, error)
+	// Stat tells what is known about a variant, or returns ErrNotFound. It does not count as a use.
+	Stat(id ID) (Info, error)
+	// Stage makes a private folder to render into. Put is cheap for files in it.
+	Stage() (*Stage, error)
+	// Put takes the finished file at path, which lies in a folder from Stage, and keeps it under id. From
+	// then on the file is the store's; where Put fails it stays where it is. Only a complete file may be put.
+	Put(id ID, path string) error
+	// Delete forgets a variant, or returns ErrNotFound. Those who have it open read on.
+	Delete(id ID) error
+	// MakeRoom gives up least recently used variants until about n bytes are free on the medium, and reports
+	// whether it gave up any.
+	MakeRoom(n int64) bool
+	// List calls yield for the variants with this key, whatever their scope.
+	List(key string) []Info
+	// Stats reads the totals.
+	Stats() Stats
+}
