@@ -14,8 +14,14 @@ type OptionError struct {
 }
 
 func (e *OptionError) Error() string {
-	return "option " + quoteForPeople(e.Segment) + ": " + e.Reason
+	if e.Segment == "" {
+		return "options: " + e.Reason
+	}
+	return "option " + shorten(e.Segment) + ": " + e.Reason
 }
+
+// maxBitRate is the API's own bound on br, in kbit/s.
+const maxBitRate = 10000
 
 // maxExpiry is the last second of the year 9999.
 const maxExpiry = 253402300799
@@ -67,7 +73,7 @@ func (o *Options) read(segment string, sent map[string]string) (key, reason stri
 // setters has every option there is. A setter says why it refuses a value, or "".
 var setters = map[string]func(o *Options, value string) (reason string){
 	"f":       (*Options).setFormat,
-	"br":      integer(1, 10000, func(o *Options, n int64) { o.BitRate = int(n) }),
+	"br":      integer(1, maxBitRate, func(o *Options, n int64) { o.BitRate = int(n) }),
 	"q":       number(func(o *Options, n Milli) { o.Quality = &n }),
 	"sr":      integer(1, 384000, func(o *Options, n int64) { o.SampleRate = int(n) }),
 	"ch":      integer(1, 2, func(o *Options, n int64) { o.Channels = int(n) }),
@@ -242,11 +248,11 @@ func escapedByte(s string) (byte, bool) {
 	return decoded[0], true
 }
 
-// quoteForPeople shortens what a client sent, so that an answer cannot be made as long as a URL can be.
-func quoteForPeople(s string) string {
+// shorten keeps what a client sent from making an answer as long as a URL can be.
+func shorten(s string) string {
 	const enough = 256
 	if len(s) > enough {
-		s = strings.ToValidUTF8(s[:enough], "") + "…"
+		return strings.ToValidUTF8(s[:enough], "") + "…"
 	}
-	return "“" + s + "”"
+	return s
 }

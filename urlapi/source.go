@@ -43,7 +43,8 @@ func (e *SourceError) Error() string { return "source refused: " + e.Reason }
 
 func refuseSource(reason string) error { return &SourceError{Reason: reason} }
 
-// maxSource bounds a source of any kind before it is looked at; the longest that any scheme admits is an https URL.
+// maxSource bounds a source of any kind before it is looked at: the longest that any scheme admits is an https URL,
+// and this is the bound on those.
 const maxSource = maxURL
 
 // ParseSource reads a source as a path has it: "plain/" and the percent-encoded source, or "enc/" and its base64url.
@@ -84,6 +85,9 @@ func decodeBase64URL(s string) (string, bool) {
 // ParseCanonical reads a source that is not encoded, such as "local://a b.wav". It need not be in canonical form yet;
 // the Source it returns is. The error is always a *SourceError.
 func ParseCanonical(s string) (Source, error) {
+	if len(s) > maxSource {
+		return Source{}, refuseSource("too long")
+	}
 	scheme, rest, ok := strings.Cut(s, "://")
 	if !ok {
 		return Source{}, refuseSource("no scheme")
@@ -93,9 +97,6 @@ func ParseCanonical(s string) (Source, error) {
 		if reason := checkLocalBounds(rest); reason != "" {
 			return Source{}, refuseSource(reason)
 		}
-	}
-	if len(s) > maxSource {
-		return Source{}, refuseSource("too long")
 	}
 	if !utf8.ValidString(rest) {
 		return Source{}, refuseSource("not UTF-8")

@@ -6,18 +6,16 @@ import (
 	"strings"
 )
 
-// Bounds of a source on a web server. 253 is the longest name DNS can carry (RFC 1035).
+// Bounds of a source on a web server. 253 and 63 are the longest name and label that DNS can carry (RFC 1035).
 const (
-	maxURL  = 2048
-	maxHost = 253
+	maxURL   = 2048
+	maxHost  = 253
+	maxLabel = 63
 )
 
 // parseHTTPS reads what follows "https://". It takes the URL apart by hand, since net/url would decode and re-encode
 // its path, and a server may tell the two spellings apart.
 func parseHTTPS(rest string) (Source, string) {
-	if len(SchemeHTTPS+"://")+len(rest) > maxURL {
-		return Source{}, "URL too long"
-	}
 	authority, tail := rest, ""
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
 		authority, tail = rest[:i], rest[i:]
@@ -73,7 +71,7 @@ func parseAuthority(authority string) (host, port, reason string) {
 // a number but is not such an address is what other parsers read as 127.0.0.1 in disguise: 127.1, 0x7f.0.0.1,
 // 2130706433. It is refused.
 func canonicalHost(host string) (canonical, reason string) {
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	host = strings.TrimSuffix(host, ".")
 	if host == "" || len(host) > maxHost {
 		return "", "no host, or too long a one"
 	}
@@ -82,8 +80,9 @@ func canonicalHost(host string) (canonical, reason string) {
 		if !isHostLabel(label) {
 			return "", "not a host name"
 		}
-		last = label
+		last = strings.ToLower(label)
 	}
+	host = strings.ToLower(host) // only now that it is ASCII: Unicode folds the Kelvin sign to a k
 	if !endsInNumber(last) {
 		return host, ""
 	}
@@ -100,7 +99,7 @@ func isHostLabel(label string) bool {
 			return false
 		}
 	}
-	return label != "" && len(label) <= 63
+	return label != "" && len(label) <= maxLabel
 }
 
 // endsInNumber follows the WHATWG URL standard: decimal digits, or 0x and hex digits.
