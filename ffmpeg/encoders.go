@@ -9,7 +9,8 @@ import (
 
 // defaultBitRate is what a lossy format gets when the URL says neither br nor q, in kbit/s: transparent enough
 // for listening, small enough for the web. Vorbis has a quality instead (see defaultVorbisQuality).
-var defaultBitRate = map[urlapi.Format]int{urlapi.MP3: 128, urlapi.Opus: 96, urlapi.AAC: 128, urlapi.M4A: 128}
+// Opus is left to ffmpeg's default for libopus, which follows the channels: 64 for mono, 96 for stereo.
+var defaultBitRate = map[urlapi.Format]int{urlapi.MP3: 128, urlapi.AAC: 128, urlapi.M4A: 128}
 
 // defaultVorbisQuality is about 128 kbit/s for 44.1 kHz stereo. A quality works at every rate and channel
 // count, where libvorbis refuses bit rates outside a range that depends on both.
@@ -61,7 +62,10 @@ func rated(opts urlapi.Options, facts Facts, name string) []string {
 
 // opus takes its quality as the effort spent, from 0 to 10, at the default bit rate.
 func opus(opts urlapi.Options, facts Facts) []string {
-	args := []string{"-c:a", "libopus", "-b:a", kbits(bitRate(opts, facts))}
+	args := []string{"-c:a", "libopus"}
+	if opts.BitRate != 0 {
+		args = append(args, "-b:a", kbits(bitRate(opts, facts)))
+	}
 	if opts.Quality != nil {
 		args = append(args, "-compression_level", whole(*opts.Quality))
 	}

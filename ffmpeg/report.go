@@ -14,7 +14,7 @@ const (
 	Audio                     // an audio stream, and no real video
 	Video                     // a real video stream; cover art is not one
 	NoAudio                   // streams, but none of audio
-	Unreadable                // ffmpeg got going, but no report of the source was recognized: ask ffprobe
+	Unreadable                // no report on the source was recognized: ffmpeg could not open it, or speaks otherwise
 )
 
 func (v Verdict) String() string {
@@ -30,17 +30,13 @@ func (v Verdict) String() string {
 // without the level in front, which is then not looked at. What is left to a forger is his own file's verdict
 // towards Video, and a Video line is believed whenever it comes.
 type Report struct {
-	line     []byte // the line being read, without its end
-	overlong bool   // more came for it than is kept
+	line []byte // the line being read, without its end; what exceeds lineLimit is dropped
 
 	inSource bool // between "Input #0" and the end of its report
 	seen     bool // "Input #0" has come
-	inGroup  bool // in the list of streams of a stream group (ffmpeg 7 on): one step deeper
 	done     bool
-	mapped   bool
 	audio    bool
 	video    bool
-	refused  bool // ffmpeg said that the mapped stream does not exist
 
 	tags tagReader
 }
@@ -60,17 +56,24 @@ func (r *Report) Write(p []byte) (int, error) {
 		}
 		r.keep(p[:end])
 		r.read(strings.TrimSuffix(string(r.line), "\r"))
-		r.line, r.overlong = r.line[:0], false
+		r.line = r.line[:0]
 		p = p[end+1:]
 	}
 	return n, nil
 }
 
 func (r *Report) keep(p []byte) {
-	if room := lineLimit - len(r.line); len(p) > room {
-		p, r.overlong = p[:room], true
+	room := lineLimit - len(r.line)
+	r.line = append(r.line, p[:min(len(p), room)]...)
+}
+
+// End says that stderr has ended: what has not been reported by now is not there.
+func (r *Report) End() {
+	if len(r.line) > 0 {
+		r.read(string(r.line))
+		r.line = r.line[:0]
 	}
-	r.line = append(r.line, p...)
+	r.inSource, r.done = false, true
 }
 
 // InputDone says that the report on the source is over. It is true before ffmpeg has opened its output, and in
@@ -98,8 +101,9 @@ func (r *Report) Tags() Tags { return r.tags.tags }
 
 var (
 	// "  Stream #0:1[0x1](und): Video: h264 (High), yuv420p, 1280x720 (default)": number, id and language
-	// (either may be missing), type, codec and the rest.
-	streamLine = regexp.MustCompile(`^( +)Stream #0:\d+(?:\[[^\]]*\])?(.*)$`)
+	// (either may be missing), type, codec and the rest. Streams of a group (ffmpeg 7 on) stand two columns
+	// further right.
+	streamLine = regexp.MustCompile(`^ {2,4}Stream #0:\d+(?:\[[^\]]*\])?(.*)$`)
 	// Dispositions stand at the end of a stream's line.
 	attachedPicture = regexp.MustCompile(`\(attached pic\)(?: \([a-z ]+\))*$`)
 )
@@ -108,9 +112,6 @@ var (
 func (r *Report) read(line string) {
 	text, own := strings.CutPrefix(line, "[info] ")
 	if !own {
-		if strings.Contains(line, "matches no streams") {
-			r.refused = true
-		}
 		return
 	}
 	switch {
@@ -118,8 +119,6 @@ func (r *Report) read(line string) {
 		r.seen, r.inSource = true, true
 	case isEnd(text):
 		r.inSource, r.done = false, true
-	case strings.HasPrefix(text, "  Stream group #0:"):
-		r.inGroup = true
 	}
 	r.stream(text)
 	if r.inSource {
@@ -136,13 +135,13 @@ func isEnd(text string) bool {
 // stream takes note of a stream of input 0. (The lines of output 0 look the same, and are all audio.)
 func (r *Report) stream(text string) {
 	m := streamLine.FindStringSubmatch(text)
-	if m == nil || !(m[1] == "  " || r.inGroup && m[1] == "    ") {
+	if m == nil {
 		return
 	}
 	switch {
-	case strings.Contains(m[2], ": Video: "):
-		r.video = r.video || !attachedPicture.MatchString(m[2])
-	case strings.Contains(m[2], ": Audio: ") && r.inSource:
+	case strings.Contains(m[1], ": Video: "):
+		r.video = r.video || !attachedPicture.MatchString(m[1])
+	case strings.Contains(m[1], ": Audio: ") && r.inSource:
 		r.audio = true
 	}
 }
