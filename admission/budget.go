@@ -13,7 +13,7 @@ import (
 type Budget struct {
 	observer func(Event)
 	logger   *slog.Logger
-	now      func() time.Duration // time since the budget was made
+	now      func() time.Duration // since some fixed moment
 
 	mu         sync.Mutex
 	limits     Limits
@@ -44,13 +44,10 @@ func WithObserver(observe func(Event)) Option {
 	return func(b *Budget) { b.observer = observe }
 }
 
-// WithClock replaces time.Now. The clock is read under the lock, so it must
-// not call the budget.
-func WithClock(now func() time.Time) Option {
-	return func(b *Budget) {
-		start := now()
-		b.now = func() time.Duration { return now().Sub(start) }
-	}
+// WithClock hands in a clock: the time since any moment, as long as it is always
+// the same. It is read under the lock, so it must not call the budget.
+func WithClock(now func() time.Duration) Option {
+	return func(b *Budget) { b.now = now }
 }
 
 // WithLogger has leaked leases logged, as errors. Without it nothing is logged.

@@ -2,6 +2,9 @@ package admission_test
 
 import (
 	"context"
+	"runtime"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,8 +16,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// held asks for a slot that must be free.
+// held asks for a slot that must be free. The lease is kept until the test ends,
+// even if the test does not look at it again: it is not forgotten.
 func held(t *testing.T, b *admission.Budget, c admission.Class) admission.Lease {
+	t.Helper()
+	lease := forgotten(t, b, c)
+	t.Cleanup(func() { runtime.KeepAlive(lease) })
+	return lease
+}
+
+// forgotten is held, for a test that drops the lease.
+func forgotten(t *testing.T, b *admission.Budget, c admission.Class) admission.Lease {
 	t.Helper()
 	lease, _, err := b.Ask(context.Background(), c)
 	if err != nil || !lease.Valid() {
@@ -23,10 +35,20 @@ func held(t *testing.T, b *admission.Budget, c admission.Class) admission.Lease 
 	return lease
 }
 
-// queued asks for a slot when none is free, but there is room to wait.
+// queued asks for a slot when none is free, but there is room to wait. The
+// ticket is kept until the test ends.
 func queued(t *testing.T, b *admission.Budget, c admission.Class) *admission.Ticket {
 	t.Helper()
-	lease, ticket, err := b.Ask(context.Background(), c)
+	ticket := queuedWith(context.Background(), t, b, c)
+	t.Cleanup(func() { runtime.KeepAlive(ticket) })
+	return ticket
+}
+
+// queuedWith is queued, with a context of the test's, for a test that may drop
+// the ticket.
+func queuedWith(ctx context.Context, t *testing.T, b *admission.Budget, c admission.Class) *admission.Ticket {
+	t.Helper()
+	lease, ticket, err := b.Ask(ctx, c)
 	if ticket == nil {
 		t.Fatalf("asking to wait as %s: lease %v, error %v", c, lease.Valid(), err)
 	}
@@ -50,6 +72,7 @@ func granted(t *testing.T, ticket *admission.Ticket) admission.Lease {
 	if err != nil {
 		t.Fatalf("the ticket was not granted: %v", err)
 	}
+	t.Cleanup(func() { runtime.KeepAlive(lease) })
 	return lease
 }
 
@@ -77,4 +100,22 @@ func until(t *testing.T, what string, done func() bool) {
 		}
 		time.Sleep(time.Millisecond)
 	}
+}
+
+// logged is a log that is written by one goroutine and read by another.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) has(text string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Contains(l.text.String(), text)
 }

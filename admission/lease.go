@@ -21,7 +21,8 @@ type Lease struct {
 // having the runtime watch it costs more than a whole uncontended ask and
 // release. While it is free the budget keeps it; while its lease is held only
 // the lease refers to it, so that its becoming unreachable means that the lease
-// was forgotten.
+// was forgotten. A copy of an earlier, released lease refers to it too: whoever
+// keeps one for long delays the finding of a forgotten later one.
 type handle struct {
 	budget *Budget
 	hold   *hold
