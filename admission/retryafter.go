@@ -1,6 +1,10 @@
 package admission
 
-import "time"
+import (
+	"math"
+	"math/bits"
+	"time"
+)
 
 const (
 	// rememberedHolds is over how many finished renders the average is taken.
@@ -39,28 +43,28 @@ func (h *holdTimes) average() time.Duration {
 // may expect its turn: the time in which the slots work off those before it,
 // and itself.
 func (b *Budget) retryAfter(waiting int) time.Duration {
-	slots := max(b.limits.Slots, 1)
-	expected := b.holds.average().Seconds() * float64(waiting+1) / float64(slots)
-	return wholeSeconds(expected, b.limits.MaxWait)
+	// A day of waiting is no advice anyone follows.
+	longest := 24 * time.Hour
+	if b.limits.MaxWait > 0 {
+		longest = min(longest, b.limits.MaxWait)
+	}
+	expected := shared(b.holds.average(), waiting+1, max(b.limits.Slots, 1))
+	return max(min(expected, longest.Truncate(time.Second)), time.Second)
 }
 
-// wholeSeconds rounds up, since Retry-After is counted in seconds and coming
-// back too early is the worse mistake, and keeps to the bounds: one second at
-// least, and no more than longest allows.
-func wholeSeconds(expected float64, longest time.Duration) time.Duration {
-	// A day of waiting is no advice anyone follows, and keeps the conversion
-	// below from overflowing.
-	bound := 24 * time.Hour
-	if longest > 0 {
-		bound = min(bound, longest)
+// shared returns in how many whole seconds, rounded up, that many renders of
+// this length are done in that many slots. It counts in integers of any size:
+// in floating point 1.1 s * 10 / 11 is a little more than a second, and would
+// be told as two.
+func shared(each time.Duration, renders, slots int) time.Duration {
+	hi, lo := bits.Mul64(uint64(max(each, 0)), uint64(renders))
+	perSecond := uint64(slots) * uint64(time.Second)
+	if hi >= perSecond {
+		return math.MaxInt64
 	}
-	seconds := bound.Truncate(time.Second)
-	if expected < bound.Seconds() {
-		seconds = time.Duration(expected) * time.Second
-		if seconds.Seconds() < expected {
-			seconds += time.Second
-		}
-		seconds = min(seconds, bound.Truncate(time.Second))
+	seconds, rest := bits.Div64(hi, lo, perSecond)
+	if rest > 0 {
+		seconds++
 	}
-	return max(seconds, time.Second)
+	return time.Duration(min(seconds, math.MaxInt64/uint64(time.Second))) * time.Second
 }

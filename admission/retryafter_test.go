@@ -77,6 +77,25 @@ func TestRetryAfterFollowsTheLastTwentyHolds(t *testing.T) {
 	}
 }
 
+func TestRetryAfterIsNotRoundedUpByRounding(t *testing.T) {
+	// Given renders of 1.1 s, eleven slots, and ten for whom they must do
+	var now time.Duration
+	b := admission.New(admission.Limits{Slots: 11, Queue: 9}, admission.WithClock(func() time.Duration { return now }))
+	lease := held(t, b, admission.Interactive)
+	now += 1100 * time.Millisecond
+	lease.Release()
+	for range 11 {
+		held(t, b, admission.Interactive)
+	}
+	for range 9 {
+		queued(t, b, admission.Interactive)
+	}
+	// Then the answer is one second, and not two.
+	if got := refusedAfter(t, b); got != time.Second {
+		t.Fatalf("retry after %s", got)
+	}
+}
+
 func TestASlotGivenToTheDepartedIsNoMeasurement(t *testing.T) {
 	// Given a render of ten seconds, whose slot then went to somebody
 	var now time.Duration
