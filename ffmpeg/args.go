@@ -33,11 +33,15 @@ type Job struct {
 	Graph string   // one filter graph, from [0:a:0] to [o]
 }
 
-// NewPlan plans the render of opts. Facts may be the zero value where Needs(opts) asks for none. The error is
+// NewPlan plans the render of opts. Facts are used only as far as Needs(opts) asks for them, so that a key means
+// the same bytes whether they happen to be known or not. The error is
 // an *Unsupported when an encoder cannot do what the options ask, whatever the source.
 func NewPlan(opts urlapi.Options, facts Facts) (Plan, error) {
 	if err := Check(opts); err != nil {
 		return Plan{}, err
+	}
+	if !Needs(opts).Facts {
+		facts = Facts{}
 	}
 	shape, err := newShape(opts, facts)
 	if err != nil {

@@ -2,6 +2,8 @@ package ffmpeg
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,7 +26,7 @@ const voiceChain = "highpass=f=80,afftdn=nr=12:nf=-30,deesser=i=0.4:m=0.5:f=0.5:
 // newJob is the part of the plan that is one request's own.
 func newJob(opts urlapi.Options, facts Facts) Job {
 	seek, trim := trimming(opts.Trim)
-	chain := append([]string{}, trim...)
+	chain := slices.Clone(trim)
 	if opts.Enhance == "voice" {
 		chain = append(chain, voiceChain)
 	}
@@ -36,8 +38,11 @@ func newJob(opts urlapi.Options, facts Facts) Job {
 	}
 	chain = append(chain, conversion(opts, facts)...)
 	chain = append(chain, fades(opts, facts)...)
-	return Job{Seek: seek, Graph: "[0:a:0]" + strings.Join(chain, ",") + "[o]"}
+	return Job{Seek: seek, Graph: graph(chain)}
 }
+
+// graph is a chain of filters from the first audio stream to the label that is mapped.
+func graph(chain []string) string { return "[0:a:0]" + strings.Join(chain, ",") + "[o]" }
 
 // trimming cuts the source. What it does depends on the options alone, so that one key always means the same
 // bytes.
@@ -61,7 +66,7 @@ func trimming(t *urlapi.Trim) (seek, filters []string) {
 func loudness(l urlapi.Loudness, facts Facts) []string {
 	filters := []string{fmt.Sprintf("loudnorm=I=%s:TP=%s:LRA=%s", decimal(l.Integrated), decimal(l.TruePeak), decimal(l.Range))}
 	if facts.SampleRate != 0 {
-		// loudnorm works at 192 kHz and says so downstream.
+		// loudnorm leaves 192 kHz behind.
 		filters = append(filters, "aresample="+strconv.Itoa(facts.SampleRate))
 	}
 	return filters
@@ -76,7 +81,7 @@ func conversion(opts urlapi.Options, facts Facts) []string {
 	if opts.SampleRate != 0 {
 		resample += ":osr=" + strconv.Itoa(opts.SampleRate)
 	}
-	format := []string{"channel_layouts=" + layouts(opts.Channels)}
+	format := []string{"channel_layouts=" + layouts(opts)}
 	if rates := lossyRates[opts.Format]; rates != nil && opts.SampleRate == 0 {
 		format = append(format, "sample_rates="+join(rates))
 	}
@@ -89,12 +94,12 @@ func conversion(opts urlapi.Options, facts Facts) []string {
 	return []string{resample, "aformat=" + strings.Join(format, ":")}
 }
 
-func layouts(channels int) string {
-	switch channels {
-	case 1:
-		return "mono"
-	case 2:
+func layouts(opts urlapi.Options) string {
+	switch {
+	case opts.Channels == 2:
 		return "stereo"
+	case opts.Channels == 1 || opts.Format == urlapi.Peaks:
+		return "mono"
 	}
 	return "mono|stereo"
 }
@@ -122,17 +127,23 @@ func fades(opts urlapi.Options, facts Facts) []string {
 		filters = append(filters, "afade=t=in:d="+decimal(f.In))
 	}
 	if f.Out > 0 && opts.Trim != nil {
-		clip := clipLength(*opts.Trim, facts)
-		out := min(f.Out, clip)
-		filters = append(filters, fmt.Sprintf("afade=t=out:st=%s:d=%s", decimal(clip-out), decimal(out)))
+		clip := clipSeconds(*opts.Trim, facts)
+		out := min(float64(f.Out)/1000, clip)
+		filters = append(filters, fmt.Sprintf("afade=t=out:st=%s:d=%s", seconds(clip-out), seconds(out)))
 	}
 	return filters
 }
 
-// clipLength is how long the trimmed audio really is.
-func clipLength(t urlapi.Trim, facts Facts) urlapi.Milli {
+// clipSeconds is how long the trimmed audio really is.
+func clipSeconds(t urlapi.Trim, facts Facts) float64 {
+	asked := float64(t.Duration) / 1000
 	if facts.ClipFrames > 0 && facts.SampleRate > 0 {
-		return min(t.Duration, urlapi.Milli(facts.ClipFrames*1000/int64(facts.SampleRate)))
+		return min(asked, float64(facts.ClipFrames)/float64(facts.SampleRate))
 	}
-	return t.Duration
+	return asked
+}
+
+// seconds writes a time as ffmpeg reads it, to its resolution of a microsecond.
+func seconds(t float64) string {
+	return strconv.FormatFloat(math.Round(t*1e6)/1e6, 'f', -1, 64)
 }

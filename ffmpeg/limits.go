@@ -41,6 +41,10 @@ func checkRate(opts urlapi.Options) error {
 	if lossy && opts.Format != urlapi.Ogg && !slices.Contains(rates, opts.SampleRate) {
 		return &Unsupported{"sr", fmt.Sprintf("%s has no sample rate %d; it has %v", opts.Format, opts.SampleRate, rates)}
 	}
+	if opts.Format == urlapi.FLAC && opts.SampleRate > 65535 && opts.SampleRate%10 != 0 {
+		// RFC 9639, 9.1.2: above 16 bits a frame states its rate in tens of Hz.
+		return &Unsupported{"sr", fmt.Sprintf("flac states rates above 65535 in tens of Hz; it has no %d", opts.SampleRate)}
+	}
 	return nil
 }
 
@@ -121,8 +125,11 @@ func abs(n int) int { return max(n, -n) }
 
 // outputChannels is the variant's channel count, 0 when it cannot be known.
 func outputChannels(opts urlapi.Options, facts Facts) int {
-	if opts.Channels != 0 {
+	switch {
+	case opts.Channels != 0:
 		return opts.Channels
+	case opts.Format == urlapi.Peaks:
+		return 1
 	}
 	return min(facts.Channels, 2)
 }

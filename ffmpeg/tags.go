@@ -36,11 +36,11 @@ func TagFile(tags Tags) []byte {
 	return []byte(b.String())
 }
 
-// cleanTag makes a value fit to be written: valid UTF-8 of one line, no control or format characters (which
-// could turn a terminal or a text's direction), at most tagLimit bytes.
+// cleanTag makes a value fit to be written: valid UTF-8 of one line, no control characters (which could
+// redraw a terminal or turn a text's direction), at most tagLimit bytes.
 func cleanTag(value string) string {
 	value = strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
+		if r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control) {
 			return -1
 		}
 		return r

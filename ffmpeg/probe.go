@@ -1,0 +1,84 @@
+package ffmpeg
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/urlapi"
+)
+
+// Program is one of ffmpeg's programs.
+type Program string
+
+const (
+	FFmpeg  Program = "ffmpeg"
+	FFprobe Program = "ffprobe"
+)
+
+// Run runs a program and returns once it is gone: with the end of its stderr, and with the cause of ctx where
+// that ended it, else its exit error. Whoever hands one in decides what the source's name ("file:in.wav") leads
+// to.
+type Run func(ctx context.Context, program Program, args []string, stdout io.Writer) (stderr []byte, err error)
+
+// Source is an input as ffmpeg is told it: its URL, and the protocols it may be read through.
+type Source struct{ URL, Protocols string }
+
+// Probe asks ffprobe for the facts about a source. A failure is an *Error, and so is a source that is no audio.
+func Probe(ctx context.Context, run Run, source Source) (Facts, error) {
+	answer := bounded{limit: probeOutputLimit}
+	stderr, err := run(ctx, FFprobe, ProbeArgs(source.Protocols, source.URL), &answer)
+	if err != nil {
+		return Facts{}, Classify(err, stderr, Unreadable)
+	}
+	if answer.full {
+		return Facts{}, &Error{Class: Failed, Err: errors.New("ffprobe's answer is too long")}
+	}
+	return ParseFacts(answer.content)
+}
+
+// CountFrames decodes a trimmed source (trim nil: all of it) and counts its frames, at the source's sample
+// rate. It is what remains where a container's claim cannot be trusted.
+func CountFrames(ctx context.Context, run Run, source Source, trim *urlapi.Trim) (int64, error) {
+	var frames counter
+	stderr, err := run(ctx, FFmpeg, countArgs(source, trim), &frames)
+	if err != nil {
+		var report Report
+		report.Write(stderr)
+		report.End()
+		return 0, Classify(err, stderr, report.Verdict())
+	}
+	return int64(frames), nil
+}
+
+// countArgs writes one byte for each frame.
+func countArgs(source Source, trim *urlapi.Trim) []string {
+	seek, filters := trimming(trim)
+	job := Job{Seek: seek, Graph: graph(append(filters, "pan=mono|c0=c0", "aformat=sample_fmts=u8"))}
+	plan := Plan{Job: job, Protocols: source.Protocols, Shape: Shape{
+		Encoder: []string{"-c:a", "pcm_u8"}, Muxer: []string{"-f", "u8"},
+	}}
+	return plan.Args(source.URL, "pipe:1", "")
+}
+
+// counter counts the bytes written to it.
+type counter int64
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
+}
+
+// bounded keeps up to limit bytes and drops the rest.
+type bounded struct {
+	content []byte
+	limit   int
+	full    bool
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	room := b.limit - len(b.content)
+	b.full = b.full || len(p) > room
+	b.content = append(b.content, p[:min(len(p), room)]...)
+	return len(p), nil
+}
