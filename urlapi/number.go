@@ -5,9 +5,6 @@ import (
 	"strings"
 )
 
-// maxWholeDigits keeps every number far inside an int64, in thousandths as in microseconds. No option comes near it.
-const maxWholeDigits = 12
-
 // parseMilli reads the API's numbers: -?digits[.digits] with at most three decimals. A fourth decimal is refused
 // rather than rounded, so that a number means what it says. On failure it says why.
 func parseMilli(s string) (n Milli, reason string) {
@@ -19,11 +16,10 @@ func parseMilli(s string) (n Milli, reason string) {
 	if len(decimals) > 3 {
 		return 0, "more than three decimals"
 	}
-	whole = strings.TrimLeft(whole, "0")
-	if len(whole) > maxWholeDigits {
+	thousandths, err := strconv.ParseInt(whole+(decimals + "000")[:3], 10, 64)
+	if err != nil {
 		return 0, "out of range"
 	}
-	thousandths, _ := strconv.ParseInt(whole+(decimals + "000")[:3], 10, 64)
 	if negative {
 		thousandths = -thousandths
 	}

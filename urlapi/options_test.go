@@ -55,7 +55,7 @@ func TestParseOptionsRefusesTheLast(t *testing.T) {
 		"f:wav/br:96", "f:peaks/br:96",
 		"q:-0.001", "q:9.001", "q:1.2345", "q:", "f:ogg/q:-1.001", "f:ogg/q:10.001", "f:m4a/q:0.099", "f:m4a/q:2.001",
 		"f:aac/q:0", "f:opus/q:-1", "f:flac/q:12.5",
-		"f:flac/sr:0", "sr:48001", "f:wav/sr:-1", "ch:3", "ch:1.0", "f:wav/bd:32", "f:wav/bd:16f", "f:opus/bd:16",
+		"f:flac/sr:0", "sr:48001", "f:aac/sr:96000", "f:m4a/sr:88200", "f:ogg/sr:48001", "f:wav/sr:-1", "ch:3", "ch:1.0", "f:wav/bd:32", "f:wav/bd:16f", "f:opus/bd:16",
 		"t::5", "t:5:", "t:5:-1", "t:5:0", "t:5:0.000", "t:--5", "t:5-", "t:", "t:1000000000.001", "t:0:1000000000.001",
 		"t:9223372036854775808", "t:99999999999999999999999999", "t:1,5", "t:NaN", "t:inf", "t:5:1:1",
 		"fade:-1", "fade:1:", "fade::1", "fade:1:1:1", "fade:0:1", "t:5/fade:1:1", "t:0:5/fade:5.001", "t:0:5/fade:4:1.001",

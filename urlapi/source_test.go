@@ -161,3 +161,12 @@ func TestPartsOfASource(t *testing.T) {
 		}
 	}
 }
+
+// The log says what to look for, where something was tried on.
+func TestUserInformationIsNamed(t *testing.T) {
+	_, err := urlapi.ParseCanonical("https://h.example@127.0.0.1/a")
+	var refused *urlapi.SourceError
+	if !errors.As(err, &refused) || refused.Reason != "user information in the URL" {
+		t.Errorf("got %v", err)
+	}
+}
