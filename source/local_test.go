@@ -1,3 +1,5 @@
+//go:build unix
+
 package source_test
 
 import (
@@ -5,10 +7,8 @@ import (
 	"errors"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -238,31 +238,6 @@ func TestExtOnlyIfShortAndPlain(t *testing.T) {
 			t.Errorf("%q: extension %q, want %q", name, got, want)
 		}
 	}
-}
-
-// A child that opens its descriptor anew, as ffmpeg does, reads everything however many others do.
-func TestChildrenReadAtOnce(t *testing.T) {
-	tr := newTree(t)
-	content := strings.Repeat("0123456789abcdef", 1<<16)
-	write(t, filepath.Join(tr.root, "long.wav"), content)
-	in := tr.mustOpen(t, "long.wav")
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			cat := exec.Command("cat", "/proc/self/fd/3")
-			cat.ExtraFiles = []*os.File{in.File}
-			got, err := cat.Output()
-			if err != nil || string(got) != content {
-				t.Errorf("child read %d bytes and %v", len(got), err)
-			}
-		})
-		wg.Go(func() {
-			if got, err := io.ReadAll(in.Reader()); err != nil || string(got) != content {
-				t.Errorf("reader read %d bytes and %v", len(got), err)
-			}
-		})
-	}
-	wg.Wait()
 }
 
 func TestTroubleIsNotNotFound(t *testing.T) {
