@@ -77,7 +77,7 @@ func (in *Input) Unchanged() error {
 	return nil
 }
 
-// maxExt is the length of the longest extension that says something about audio ("webmflac" does not exist yet).
+// maxExt is ample: no audio format that ffmpeg reads by its extension has one longer than this.
 const maxExt = 8
 
 // extension returns the extension of a slash-separated path, if it is safe to pass on. The rest of a client's file

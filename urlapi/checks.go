@@ -105,8 +105,12 @@ func checkBitDepth(o Options) (key, reason string) {
 	return "", ""
 }
 
+// maxLossyRate is the API's bound, in Hz. It holds for a source with a higher rate too: what is encoded from it with
+// loss has no more than this.
+const maxLossyRate = 48000
+
 func checkSampleRate(o Options) (key, reason string) {
-	if o.Format.Lossy() && o.SampleRate > 48000 {
+	if o.Format.Lossy() && o.SampleRate > maxLossyRate {
 		return "sr", "above 48000 only for flac and wav"
 	}
 	return "", ""

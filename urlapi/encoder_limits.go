@@ -34,7 +34,7 @@ var vorbisBands = []struct {
 
 type bitRates struct{ low, high int }
 
-// sampleRates are what the encoders open with. LAME: MPEG-1, -2 and -2.5. Opus: RFC 6716, section 2. AAC: the index
+// sampleRates are what the encoders open with, up to the most that the API lets a lossy format have. LAME: MPEG-1, -2 and -2.5. Opus: RFC 6716, section 2. AAC: the index
 // table of ISO/IEC 14496-3, 1.6.3.4. A format that is not here takes any that sr can say, but for FLAC.
 var sampleRates = map[Format][]int{
 	MP3:  {8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000},
@@ -44,7 +44,7 @@ var sampleRates = map[Format][]int{
 }
 
 var aacSampleRates = []int{
-	7350, 8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000, 64000, 88200, 96000,
+	7350, 8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000,
 }
 
 // SampleRates returns the sample rates that the format's encoder takes, in ascending order; nil means any, as far as
@@ -74,8 +74,7 @@ func BitRates(f Format, hz, channels int) (low, high int) {
 	case Opus:
 		return 1, opusKbitsPerChannel * orDefault(channels, 2)
 	case AAC, M4A:
-		highest := slices.Max(aacSampleRates)
-		return 1, aacBitsPerSample * orDefault(hz, highest) * orDefault(channels, 2) / 1000
+		return 1, aacBitsPerSample * orDefault(hz, maxLossyRate) * orDefault(channels, 2) / 1000
 	case Ogg:
 		return vorbisBitRates(hz, channels)
 	case MP3:

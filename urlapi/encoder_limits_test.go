@@ -18,7 +18,7 @@ func TestEncoderLimits(t *testing.T) {
 		"f:mp3/sr:192000": "sr:192000",
 		"f:ogg/br:8":      accepted, // an 8 kHz mono source can have it
 		"f:ogg/br:500":    accepted, // a stereo source can have it
-		"f:aac/br:999":    accepted, // a 96 kHz stereo source can have it
+		"f:aac/br:999":    "br:999", // more than 48 kHz stereo can have
 		"f:ogg/br:128":    accepted,
 
 		"f:opus/br:512": accepted, "f:opus/br:513": "br:513",
@@ -33,7 +33,7 @@ func TestEncoderLimits(t *testing.T) {
 		"f:ogg/br:32/sr:44100": accepted, "f:ogg/br:32/sr:44100/ch:2": "br:32",
 		"f:ogg/br:32/sr:7999": "br:32", "f:ogg/q:3/sr:7999": accepted, "f:ogg/sr:1": accepted,
 
-		"f:aac/br:1152": accepted, "f:aac/br:1153": "br:1153", "f:m4a/br:1153": "br:1153",
+		"f:aac/br:576": accepted, "f:aac/br:577": "br:577", "f:m4a/br:577": "br:577",
 		"f:aac/br:576/sr:48000": accepted, "f:aac/br:577/sr:48000": "br:577",
 		"f:m4a/br:288/sr:48000/ch:1": accepted, "f:m4a/br:289/sr:48000/ch:1": "br:289",
 		"f:aac/sr:7350": accepted, "f:aac/sr:44000": "sr:44000", "f:m4a/sr:1": "sr:1",
@@ -90,7 +90,7 @@ func TestLimitsAreTheEncoders(t *testing.T) {
 	rates := map[urlapi.Format][]int{
 		urlapi.MP3:  {8000, 22000, 22050, 48000, 7350},
 		urlapi.Opus: {8000, 44100, 48000},
-		urlapi.AAC:  {7350, 7349, 44000, 96000},
+		urlapi.AAC:  {7350, 7349, 44000, 48000},
 		urlapi.FLAC: {65534, 65535, 65540, 96001, 384000},
 		urlapi.Ogg:  {100, 7999, 48000},
 	}

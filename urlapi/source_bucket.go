@@ -40,7 +40,7 @@ func isBucketName(s string) bool {
 	return s != "." && s != ".."
 }
 
-// Bucket and key of a source in a bucket; both empty for any other.
+// BucketKey returns the two halves of a source in a bucket; both are empty for any other source.
 func (s Source) BucketKey() (bucket, key string) {
 	switch s.Scheme {
 	case SchemeS3, SchemeGS, SchemeAzure:
