@@ -45,6 +45,13 @@ func (g *Group) Join(id store.ID, class admission.Class) (*Listener, bool) {
 	return nil, false
 }
 
+// Going reports whether a flight of the variant could be joined now.
+func (g *Group) Going(id store.ID) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.flights[id] != nil
+}
+
 // JoinOrStart joins the flight of a variant, or starts one with the job. Either way the job is the group's from
 // then on; a flight that already has one closes it. started says which it was.
 func (g *Group) JoinOrStart(id store.ID, class admission.Class, job Job, terms Terms) (l *Listener, started bool) {

@@ -33,44 +33,45 @@ func (l *Listener) Complete(ctx context.Context) error {
 	return l.flight.await(ctx, func(*flight) bool { return false })
 }
 
-// Read reads on in the variant, waiting for more when it has caught up with the encoder. It returns io.EOF at
-// the end of a complete variant, and how the flight ended otherwise.
-func (l *Listener) Read(ctx context.Context, p []byte) (int, error) {
+// More blocks until there is something to Read. It returns io.EOF at the end of a complete variant, and how the
+// flight ended where it ended otherwise.
+func (l *Listener) More(ctx context.Context) error {
+	more := false
+	err := l.flight.await(ctx, func(f *flight) bool {
+		more = f.visible > l.offset
+		return more
+	})
+	switch {
+	case more:
+		return nil // a flight that failed is heard out first
+	case err != nil:
+		return err
+	}
+	return io.EOF
+}
+
+// Read reads on in the variant, as far as it has been written. It does not wait: 0 and no error mean that the
+// listener has caught up.
+func (l *Listener) Read(p []byte) (int, error) {
+	f := l.flight
 	for {
-		n, err := l.read(ctx, p)
-		if !errors.Is(err, os.ErrClosed) {
-			return n, err
+		f.mu.Lock()
+		live, visible := f.live, f.visible
+		f.mu.Unlock()
+		if visible <= l.offset {
+			return 0, nil
 		}
-		// The render moved to another spool between our look and our read: look again.
-	}
-}
-
-func (l *Listener) read(ctx context.Context, p []byte) (int, error) {
-	f := l.flight
-	err := f.await(ctx, func(f *flight) bool { return f.visible > l.offset })
-	f.mu.Lock()
-	live, visible := f.live, f.visible
-	f.mu.Unlock()
-	if visible <= l.offset {
-		if err == nil {
-			err = io.EOF
+		n, err := live.ReadAt(p[:min(int64(len(p)), visible-l.offset)], l.offset)
+		l.offset += int64(n)
+		switch {
+		case n > 0:
+			return n, nil
+		case errors.Is(err, os.ErrClosed):
+			// The render moved to another spool between our look and our read: look again.
+		default:
+			return 0, err
 		}
-		return 0, err
 	}
-	n, err := live.ReadAt(p[:min(int64(len(p)), visible-l.offset)], l.offset)
-	l.offset += int64(n)
-	if n > 0 {
-		err = nil
-	}
-	return n, err
-}
-
-// Pending reports whether Read would have to wait: the moment to flush what has been read so far.
-func (l *Listener) Pending() bool {
-	f := l.flight
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.visible <= l.offset && f.state < done
 }
 
 // Final is the finished file, once Complete has returned nil. It is open until the listener is closed; read it

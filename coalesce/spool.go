@@ -3,6 +3,7 @@ package coalesce
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -50,19 +51,23 @@ func (s *Spool) Release() {
 	s.wake()
 }
 
-// Await blocks until n bytes of the live file have been written, or ctx ends.
-func (s *Spool) Await(ctx context.Context, n int64) error {
+// Live is the file that followers read.
+func (s *Spool) Live() io.ReaderAt { return s.live }
+
+// AwaitGrowth blocks until more than n bytes of the live file have been written, and returns how many; or until
+// ctx ends.
+func (s *Spool) AwaitGrowth(ctx context.Context, n int64) (int64, error) {
 	for {
 		s.mu.Lock()
-		enough, grown := s.written >= n, s.grown
+		written, grown := s.written, s.grown
 		s.mu.Unlock()
-		if enough {
-			return nil
+		if written > n {
+			return written, nil
 		}
 		select {
 		case <-grown:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return 0, context.Cause(ctx)
 		}
 	}
 }

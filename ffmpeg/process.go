@@ -21,8 +21,8 @@ type Process struct {
 	Args []string
 	Dir  string // working directory; relative names in Args are below it
 
-	// Input, when set, is descriptor 3 of the subprocess.
-	Input *os.File
+	// Files are descriptors 3 and up of the subprocess.
+	Files []*os.File
 
 	// Stdout and Stderr are copied to as the subprocess writes. Neither may block for long: a subprocess whose
 	// pipe is full stands still. nil discards.
@@ -55,9 +55,7 @@ func (p *Process) run(ctx context.Context) error {
 	cmd.Dir = p.Dir
 	cmd.Env = environment()
 	cmd.SysProcAttr = ownGroup()
-	if p.Input != nil {
-		cmd.ExtraFiles = []*os.File{p.Input}
-	}
+	cmd.ExtraFiles = p.Files
 	var streams pipes
 	defer streams.close()
 	var err error

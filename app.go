@@ -1,0 +1,273 @@
+package audioproxy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/admission"
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/coalesce"
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/ffmpeg"
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/store"
+)
+
+func init() {
+	caddy.RegisterModule(new(App))
+}
+
+// Defaults of the global options.
+const (
+	defaultQueue         = 32
+	defaultRenderTimeout = 5 * time.Minute
+	defaultMaxSourceSize = 2_000_000_000 // "2GB" as Caddy spells sizes: powers of ten
+)
+
+// App is what all sites of the process share: the render budget, the limits of a render, the store and the
+// ffmpeg that is run. Without a configuration of it every default applies.
+//
+// The budget itself belongs to the process, not to a config load: a reload changes its limits, and nothing
+// else about it.
+type App struct {
+	// How many renders run at once. Default: the CPUs this process may use.
+	Slots int `json:"slots,omitempty"`
+
+	// How many renders may wait for a slot. Default: 32. 0 means that none waits.
+	Queue *int `json:"queue,omitempty"`
+
+	// How long a render may take, and how long one may wait for its slot. Default: 5m.
+	RenderTimeout caddy.Duration `json:"render_timeout,omitempty"`
+
+	// The largest source that is rendered, in bytes. Default: 2 GB.
+	MaxSourceSize int64 `json:"max_source_size,omitempty"`
+
+	// The largest variant, in bytes; a render is stopped above it. Default: max_source_size.
+	MaxVariantSize int64 `json:"max_variant_size,omitempty"`
+
+	// Where finished variants are kept. Default: the file_system store, in Caddy's data directory.
+	StoreRaw json.RawMessage `json:"store,omitempty" caddy:"namespace=audio_proxy.stores inline_key=kind"`
+
+	// The ffmpeg to run, and its ffprobe. Default: found in PATH.
+	FFmpeg  string `json:"ffmpeg,omitempty"`
+	FFprobe string `json:"ffprobe,omitempty"`
+
+	logger     *zap.Logger
+	engine     *engine
+	engineHeld bool
+	tools      ffmpeg.Tools
+
+	storeModule StoreModule
+	openStore   func() (store.Store, error) // opens at the first call
+	storeOpened bool
+	storeMu     sync.Mutex
+}
+
+// StoreModule is a guest module in the namespace audio_proxy.stores: a place for finished variants.
+type StoreModule interface {
+	// Hold opens the store, or shares the one that is open. It returns nil where nothing is to be kept.
+	Hold() (store.Store, error)
+	// Release gives back what Hold returned, once for each.
+	Release()
+}
+
+// CaddyModule returns the Caddy module information.
+func (*App) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "audio_proxy", New: func() caddy.Module { return new(App) }}
+}
+
+// Provision checks the configuration. It changes nothing that a running config uses.
+func (a *App) Provision(ctx caddy.Context) error {
+	a.logger = ctx.Logger()
+	a.setDefaults()
+	if err := a.limits().Validate(); err != nil {
+		return err
+	}
+	if err := a.findTools(); err != nil {
+		return err
+	}
+	module, err := ctx.LoadModule(a, "StoreRaw")
+	if err != nil {
+		return fmt.Errorf("loading the store: %w", err)
+	}
+	a.storeModule = module.(StoreModule)
+	a.openStore = sync.OnceValues(a.holdStore)
+	a.engine, a.engineHeld = holdEngine(a.limits()), true
+	return nil
+}
+
+func (a *App) setDefaults() {
+	if a.Slots == 0 {
+		a.Slots = runtime.GOMAXPROCS(0)
+	}
+	if a.Queue == nil {
+		queue := defaultQueue
+		a.Queue = &queue
+	}
+	if a.RenderTimeout == 0 {
+		a.RenderTimeout = caddy.Duration(defaultRenderTimeout)
+	}
+	if a.MaxSourceSize == 0 {
+		a.MaxSourceSize = defaultMaxSourceSize
+	}
+	if a.MaxVariantSize == 0 {
+		a.MaxVariantSize = a.MaxSourceSize
+	}
+	if a.StoreRaw == nil {
+		a.StoreRaw = json.RawMessage(`{"kind":"file_system"}`)
+	}
+}
+
+func (a *App) limits() admission.Limits {
+	return admission.Limits{
+		Slots:   a.Slots,
+		Queue:   *a.Queue,
+		MaxWait: time.Duration(a.RenderTimeout),
+	}
+}
+
+// findTools finds the programs. One that is named must be there; which name was meant is told, not guessed.
+func (a *App) findTools() error {
+	for _, tool := range []struct {
+		name       string
+		configured string
+		found      *string
+	}{
+		{"ffmpeg", a.FFmpeg, &a.tools.FFmpeg},
+		{"ffprobe", a.FFprobe, &a.tools.FFprobe},
+	} {
+		name, err := replace(tool.configured)
+		if err != nil {
+			return fmt.Errorf("%s: %w", tool.name, err)
+		}
+		if name == "" {
+			name = tool.name
+		}
+		path, err := exec.LookPath(name)
+		if err != nil {
+			return fmt.Errorf("%s cannot be run: %w (install ffmpeg, or name it with the global option audio_proxy > %s)",
+				tool.name, err, tool.name)
+		}
+		*tool.found = path
+	}
+	return nil
+}
+
+// Start applies the limits and opens the store.
+func (a *App) Start() error {
+	if _, err := a.openStore(); err != nil {
+		return err
+	}
+	a.engine.register(a, a.limits())
+	return nil
+}
+
+// Stop takes the limits back.
+func (a *App) Stop() error {
+	a.engine.unregister(a)
+	return nil
+}
+
+// Cleanup gives back what Provision and Start took, however far they got.
+func (a *App) Cleanup() error {
+	// The pointer stays: requests that came in under this config may still be on their way.
+	if a.engineHeld {
+		a.engineHeld = false
+		a.engine.unregister(a) // Caddy does not stop what it started when a load fails late
+		releaseEngine()
+	}
+	a.storeMu.Lock()
+	defer a.storeMu.Unlock()
+	if a.storeOpened {
+		a.storeOpened = false
+		a.storeModule.Release()
+	}
+	return nil
+}
+
+func (a *App) holdStore() (store.Store, error) {
+	s, err := a.storeModule.Hold()
+	if err != nil {
+		return nil, err
+	}
+	a.storeMu.Lock()
+	defer a.storeMu.Unlock()
+	a.storeOpened = true
+	return s, nil
+}
+
+// terms are what renders of this config are held to.
+func (a *App) terms(s store.Store) coalesce.Terms {
+	return coalesce.Terms{
+		Store:   s,
+		Timeout: time.Duration(a.RenderTimeout),
+		MaxSize: a.MaxVariantSize,
+		Ended:   a.logRender,
+	}
+}
+
+// hold keeps the engine and the store for a flight, which may outlive every config. The result gives them back.
+func (a *App) hold() (release func()) {
+	holdEngine(a.limits())
+	keep := true
+	if _, err := a.storeModule.Hold(); err != nil {
+		keep = false
+	}
+	return sync.OnceFunc(func() {
+		if keep {
+			a.storeModule.Release()
+		}
+		releaseEngine()
+	})
+}
+
+// logRender writes the one line that every render gets.
+func (a *App) logRender(s coalesce.Summary) {
+	fields := []zap.Field{
+		zap.String("key", s.ID.Key),
+		zap.String("class", s.Class),
+		zap.Duration("wait", s.Wait),
+		zap.Duration("first_byte", s.FirstByte),
+		zap.Duration("duration", s.Render),
+		zap.Int64("bytes", s.Bytes),
+		zap.Bool("stored", s.Stored),
+	}
+	switch {
+	case s.Err != nil && isRefusal(s.Err):
+		a.logger.Info("render refused", append(fields, zap.Error(s.Err))...)
+	case errors.Is(s.Err, coalesce.ErrCancelled):
+		a.logger.Info("render cancelled", fields...)
+	case s.Err != nil:
+		a.logger.Warn("render failed", append(fields, zap.Error(s.Err))...)
+	case s.StoreErr != nil:
+		a.logger.Warn("rendered, but not kept", append(fields, zap.Error(s.StoreErr))...)
+	default:
+		a.logger.Info("rendered", fields...)
+	}
+}
+
+func isRefusal(err error) bool {
+	_, ok := errors.AsType[*admission.Refusal](err)
+	return ok
+}
+
+// replace fills in the placeholders that a setting may have, such as {env.AUDIO_KEY}. One that is empty or
+// unknown is an error: it is nearly always a variable that was not set.
+func replace(setting string) (string, error) {
+	if setting == "" {
+		return "", nil
+	}
+	return caddy.NewReplacer().ReplaceOrErr(setting, true, true)
+}
+
+// Interface guards
+var (
+	_ caddy.App          = (*App)(nil)
+	_ caddy.Provisioner  = (*App)(nil)
+	_ caddy.CleanerUpper = (*App)(nil)
+)

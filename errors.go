@@ -1,0 +1,205 @@
+package audioproxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/admission"
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/coalesce"
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/ffmpeg"
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/source"
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/urlapi"
+)
+
+// refusal is an answer other than the variant. The code is the contract, the message is for people.
+type refusal struct {
+	status  int
+	code    string
+	message string
+	cache   string // Cache-Control
+
+	retryAfter time.Duration // 0 = no such header
+	size       int64         // for 416
+	err        error         // what was behind it, for the log
+}
+
+func (e *refusal) Error() string {
+	if e.err != nil {
+		return e.code + ": " + e.err.Error()
+	}
+	return e.code
+}
+
+func (e *refusal) Unwrap() error { return e.err }
+
+// What may be cached of a refusal, and for how long: a source may be uploaded any moment, a signature will not
+// become right.
+const (
+	cacheNever   = "no-store"
+	cacheMoment  = "max-age=10"
+	cacheMinute  = "max-age=60"
+	cacheForever = "public, max-age=31536000, immutable"
+)
+
+func newRefusal(status int, code, cache, message string, err error) *refusal {
+	return &refusal{status: status, code: code, message: message, cache: cache, err: err}
+}
+
+func errNotFound(err error) *refusal {
+	return newRefusal(http.StatusNotFound, "not_found", cacheMoment, "There is nothing here.", err)
+}
+
+func errSignature() *refusal {
+	return newRefusal(http.StatusUnauthorized, "invalid_signature", cacheMinute,
+		"The signature does not fit this URL and the site's keys (setting: key).", nil)
+}
+
+func errExpired() *refusal {
+	return newRefusal(http.StatusGone, "expired", cacheForever, "The URL has expired (option: exp).", nil)
+}
+
+func errSourceTooLarge(size, limit int64) *refusal {
+	return newRefusal(http.StatusRequestEntityTooLarge, "source_too_large", cacheMoment,
+		fmt.Sprintf("The source has %d bytes, the limit is %d (setting: max_source_size).", size, limit), nil)
+}
+
+func errRange(size int64) *refusal {
+	r := newRefusal(http.StatusRequestedRangeNotSatisfiable, "range_not_satisfiable", cacheNever,
+		"The range lies beyond the end of the variant.", nil)
+	r.size = size
+	return r
+}
+
+func errOptions(err error) *refusal {
+	return newRefusal(http.StatusUnprocessableEntity, "invalid_options", cacheMinute, err.Error(), err)
+}
+
+// refusalOf finds the answer to an error. It is the one place where errors become statuses.
+func refusalOf(err error) *refusal {
+	if r, ok := errors.AsType[*refusal](err); ok {
+		return r
+	}
+	if r, ok := errors.AsType[*admission.Refusal](err); ok {
+		return admissionRefusal(r)
+	}
+	if f, ok := errors.AsType[*ffmpeg.Error](err); ok {
+		return ffmpegRefusal(f)
+	}
+	if u, ok := errors.AsType[*ffmpeg.Unsupported](err); ok {
+		return errOptions(u)
+	}
+	if o, ok := errors.AsType[*urlapi.OptionError](err); ok {
+		return errOptions(o)
+	}
+	if _, ok := errors.AsType[*urlapi.SourceError](err); ok {
+		return errNotFound(err)
+	}
+	switch {
+	case errors.Is(err, source.ErrNotFound):
+		return errNotFound(err)
+	case errors.Is(err, source.ErrUnavailable):
+		return newRefusal(http.StatusBadGateway, "upstream_unavailable", cacheNever,
+			"The place where the source is kept could not be reached.", err)
+	case errors.Is(err, coalesce.ErrTimeout):
+		return newRefusal(http.StatusGatewayTimeout, "render_timeout", cacheNever,
+			"The render took too long (setting: render_timeout).", err)
+	case errors.Is(err, coalesce.ErrTooLarge):
+		return renderFailed("The variant is larger than allowed (setting: max_variant_size).", err)
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, os.ErrPermission):
+		return newRefusal(http.StatusInternalServerError, "not_configured", cacheNever,
+			"ffmpeg cannot be run (setting: ffmpeg).", err)
+	}
+	return renderFailed("The render failed; the server's log says why.", err)
+}
+
+func renderFailed(message string, err error) *refusal {
+	return newRefusal(http.StatusInternalServerError, "render_failed", cacheNever, message, err)
+}
+
+func admissionRefusal(a *admission.Refusal) *refusal {
+	r := newRefusal(http.StatusTooManyRequests, "queue_full", cacheNever, "", a)
+	switch {
+	case errors.Is(a, admission.ErrShutdown):
+		r.status, r.code = http.StatusServiceUnavailable, "shutting_down"
+		r.message = "The server is shutting down."
+	case errors.Is(a, admission.ErrDisplaced):
+		r.message = "More important renders took the place in the queue (settings: queue, class)."
+	case errors.Is(a, admission.ErrTimeout):
+		r.message = "No render slot became free in time (settings: slots, render_timeout)."
+	default:
+		r.message = "All render slots are taken and the queue is full (settings: slots, queue)."
+	}
+	r.retryAfter = a.RetryAfter
+	return r
+}
+
+func ffmpegRefusal(f *ffmpeg.Error) *refusal {
+	switch f.Class {
+	case ffmpeg.NotFound:
+		return errNotFound(f)
+	case ffmpeg.VideoSource:
+		return newRefusal(http.StatusUnsupportedMediaType, "video_source", cacheMoment,
+			"The source is a video; only audio is served.", f)
+	case ffmpeg.Undecodable, ffmpeg.NoSound:
+		return newRefusal(http.StatusUnsupportedMediaType, "undecodable_source", cacheMoment,
+			"The source holds no audio that can be decoded.", f)
+	}
+	return renderFailed("The render failed; the server's log says why.", f)
+}
+
+// refuse answers with a refusal: in JSON, or through Caddy's own error routes where the site wants that.
+func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) error {
+	if cause := context.Cause(r.Context()); cause != nil {
+		return caddyhttp.Error(statusClientGone, cause) // nobody is there to read it
+	}
+	answer := refusalOf(err)
+	header := w.Header()
+	for _, name := range []string{"ETag", "Last-Modified", "Content-Disposition", "Accept-Ranges", "Cache-Status"} {
+		header.Del(name)
+	}
+	header.Set("Cache-Control", answer.cache)
+	if answer.retryAfter > 0 {
+		header.Set("Retry-After", strconv.Itoa(int(math.Ceil(answer.retryAfter.Seconds()))))
+	}
+	if answer.status == http.StatusRequestedRangeNotSatisfiable {
+		header.Set("Content-Range", fmt.Sprintf("bytes */%d", answer.size))
+	}
+	h.logRefusal(r, answer)
+	body, err := json.Marshal(map[string]string{"error": answer.code, "message": answer.message})
+	if err != nil {
+		return err
+	}
+	header.Set("Content-Type", "application/json")
+	header.Set("Content-Length", strconv.Itoa(len(body)+1))
+	w.WriteHeader(answer.status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(append(body, '\n')) // a client that is gone by now needs no answer
+	}
+	return nil
+}
+
+// statusClientGone is what logs call a client that did not wait for the answer; reverse_proxy uses it too.
+const statusClientGone = 499
+
+// logRefusal notes why a request was not answered with a variant. That it was not is in the access log already.
+func (h *Handler) logRefusal(r *http.Request, answer *refusal) {
+	level := zap.DebugLevel
+	if answer.status >= http.StatusInternalServerError {
+		level = zap.ErrorLevel
+	}
+	if c := h.logger.Check(level, "request refused"); c != nil {
+		c.Write(zap.String("uri", r.RequestURI), zap.Int("status", answer.status),
+			zap.String("code", answer.code), zap.Error(answer.err))
+	}
+}

@@ -1,0 +1,9 @@
+//go:build !unix
+
+package ffmpeg
+
+import "errors"
+
+func linkInput(string, string) (string, error) {
+	return "", errors.New("this system cannot hand an open file to ffmpeg by name")
+}

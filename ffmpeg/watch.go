@@ -1,0 +1,124 @@
+package ffmpeg
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"time"
+)
+
+// tagPatience is how long ffmpeg may take to report its source before it gets no tags: the report of a version
+// that we cannot read must not keep a render waiting for them.
+const tagPatience = 5 * time.Second
+
+// watch reads a render's stderr while it comes: what ffmpeg reports of the source, for whoever waits to hear
+// it, and the end of it all, for the log. It answers ffmpeg's report with the tags that ffmpeg then waits for.
+type watch struct {
+	mu      sync.Mutex
+	report  Report
+	tail    tail
+	decided chan struct{} // closed once there is a verdict
+
+	tags     *os.File // nil once the tags are written
+	tagTimer *time.Timer
+}
+
+func newWatch(tags *os.File) *watch {
+	w := &watch{decided: make(chan struct{}), tags: tags}
+	w.tagTimer = time.AfterFunc(tagPatience, w.close)
+	return w
+}
+
+// Write takes the next bytes of stderr.
+func (w *watch) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tail.Write(p)
+	w.report.Write(p)
+	w.settle()
+	return len(p), nil
+}
+
+// end says that no more will come.
+func (w *watch) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.report.End()
+	w.settle()
+}
+
+// settle passes on what has become known. The mutex is held.
+func (w *watch) settle() {
+	if w.report.InputDone() {
+		w.writeTags()
+	}
+	if w.report.Verdict() == Pending {
+		return
+	}
+	select {
+	case <-w.decided:
+	default:
+		close(w.decided)
+	}
+}
+
+// writeTags gives ffmpeg the tags, once. They are smaller than any pipe's buffer, so this does not block; that
+// ffmpeg may be gone already does not matter.
+func (w *watch) writeTags() {
+	if w.tags == nil {
+		return
+	}
+	_, _ = w.tags.Write(TagFile(w.report.Tags()))
+	w.tags.Close()
+	w.tags = nil
+	w.tagTimer.Stop()
+}
+
+// close ends ffmpeg's wait for tags.
+func (w *watch) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.writeTags()
+}
+
+// verdict blocks until the report has one, or until written returns: an ffmpeg that writes its output has said
+// what it had to say. It returns the cause of ctx, where that ends first.
+func (w *watch) verdict(ctx context.Context, written func(context.Context) error) (Verdict, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	output := make(chan error, 1)
+	go func() { output <- written(ctx) }()
+	select {
+	case <-w.decided:
+	case err := <-output:
+		if err != nil {
+			return Pending, err
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.report.Verdict(), nil
+}
+
+// classify says why the render gave nothing. err is how ffmpeg ended.
+func (w *watch) classify(err error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return Classify(err, w.tail.bytes(), w.report.Verdict())
+}
+
+// refusal is the gate's word against a source, if that is what err is.
+func refusal(err error) (*Error, bool) { return errors.AsType[*Error](err) }
+
+// tail keeps the end of a stream.
+type tail struct{ kept []byte }
+
+func (t *tail) Write(p []byte) {
+	t.kept = append(t.kept, p[max(0, len(p)-tailLimit):]...)
+	if len(t.kept) > 4*tailLimit {
+		t.kept = append(t.kept[:0], t.kept[len(t.kept)-tailLimit:]...)
+	}
+}
+
+func (t *tail) bytes() []byte { return t.kept[max(0, len(t.kept)-tailLimit):] }
