@@ -13,7 +13,7 @@ import (
 // can say.
 const opusKbitsPerChannel = 256
 
-// aacBitsPerSample is 6144 bits per frame of 1024 samples and channel (ISO/IEC 14496-3, 4.5.3). ffmpeg's encoder does
+// aacBitsPerSample is 6144 bits per frame of 1024 samples and channel (ISO/IEC 14496-3). ffmpeg's encoder does
 // not fail above it but silently takes less; a URL that says otherwise is refused all the same.
 const aacBitsPerSample = 6
 
@@ -34,8 +34,9 @@ var vorbisBands = []struct {
 
 type bitRates struct{ low, high int }
 
-// sampleRates are what the encoders open with, up to the most that the API lets a lossy format have. LAME: MPEG-1, -2 and -2.5. Opus: RFC 6716, section 2. AAC: the index
-// table of ISO/IEC 14496-3, 1.6.3.4. A format that is not here takes any that sr can say, but for FLAC.
+// sampleRates are what the encoders open with, up to the most that the API lets a lossy format have. LAME: those of
+// MPEG-1, -2 and -2.5. Opus: RFC 6716, section 2. AAC: the table of ISO/IEC 14496-3. A format that is not here takes
+// any that sr can say, but for FLAC.
 var sampleRates = map[Format][]int{
 	MP3:  {8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000},
 	Opus: {8000, 12000, 16000, 24000, 48000},
@@ -61,8 +62,8 @@ func AcceptsSampleRate(f Format, hz int) bool {
 }
 
 // flacCanWrite follows the three ways in which a FLAC frame header writes a rate that has no number of its own: in
-// kHz in 8 bits, in Hz in 16, in tens of Hz in 16 (RFC 9639, section 9.1.2). ffmpeg keeps 65535 out. Those that have a number
-// are all in tens of Hz.
+// kHz in 8 bits, in Hz in 16, in tens of Hz in 16 (RFC 9639). Those that do have a number are all in tens of Hz. 65535
+// would fit, but ffmpeg's encoder refuses it.
 func flacCanWrite(hz int) bool { return hz < 65535 || hz%10 == 0 && hz < 655350 }
 
 // BitRates returns the lowest and the highest bit rate, in kbit/s, that the format's encoder takes at a sample rate
