@@ -79,6 +79,15 @@ func New(limits Limits, options ...Option) *Budget {
 // If ctx ends while the ticket waits, the ticket leaves the queue. Once the
 // ticket is decided ctx is not watched any more: a lease does not end with it.
 func (b *Budget) Ask(ctx context.Context, c Class) (Lease, *Ticket, error) {
+	lease, ticket, err := b.ask(ctx, c)
+	if ticket != nil {
+		ticket.watch()
+	}
+	return lease, ticket, err
+}
+
+// ask is Ask, but leaves it to the caller to watch ctx.
+func (b *Budget) ask(ctx context.Context, c Class) (Lease, *Ticket, error) {
 	if !c.Known() {
 		return Lease{}, nil, fmt.Errorf("asking for a slot: unknown %s", c)
 	}
@@ -100,20 +109,19 @@ func (b *Budget) Ask(ctx context.Context, c Class) (Lease, *Ticket, error) {
 	if refusal != nil {
 		return Lease{}, nil, refusal
 	}
-	ticket.watch(ctx)
 	return Lease{}, ticket, nil
 }
 
 // Acquire waits for a slot until ctx ends. The error is a [*Refusal] or that
 // of ctx.
 func (b *Budget) Acquire(ctx context.Context, c Class) (Lease, error) {
-	lease, ticket, err := b.Ask(ctx, c)
+	lease, ticket, err := b.ask(ctx, c)
 	if ticket == nil {
 		return lease, err
 	}
 	select {
 	case <-ticket.Done():
-	case <-ctx.Done():
+	case <-ctx.Done(): // which is why nobody else needs to watch it
 	}
 	if err := ctx.Err(); err != nil {
 		// The end of ctx and a grant may have crossed. Giving up settles it:

@@ -15,19 +15,19 @@ func (b *Budget) room(c Class) int {
 
 // roomFor is room for any number of held leases, real or supposed.
 func roomFor(c Class, limits Limits, heldBy [NumClasses]int) int {
-	room := limits.Slots - heldFrom(Interactive, heldBy)
+	room := limits.Slots - countFrom(Interactive, heldBy)
 	for d, limit := range limits.ClassLimits[:c+1] {
 		if limit > 0 {
-			room = min(room, limit-heldFrom(Class(d), heldBy))
+			room = min(room, limit-countFrom(Class(d), heldBy))
 		}
 	}
 	return room
 }
 
-// heldFrom counts what is held by class c and those below it.
-func heldFrom(c Class, heldBy [NumClasses]int) (n int) {
-	for _, held := range heldBy[c:] {
-		n += held
+// countFrom adds up what is counted for class c and those below it.
+func countFrom(c Class, counts [NumClasses]int) (n int) {
+	for _, count := range counts[c:] {
+		n += count
 	}
 	return n
 }

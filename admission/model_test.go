@@ -72,14 +72,14 @@ func (m *model) keptOutBy(c admission.Class, held []admission.Class) (by []admis
 		by = append(by, admission.Interactive)
 	}
 	for _, d := range admission.Classes() {
-		if limit := m.limits.ClassLimits[d]; limit > 0 && !c.Outranks(d) && countFrom(d, held) >= limit {
+		if limit := m.limits.ClassLimits[d]; limit > 0 && !c.Outranks(d) && modelCountFrom(d, held) >= limit {
 			by = append(by, d)
 		}
 	}
 	return by
 }
 
-func countFrom(d admission.Class, held []admission.Class) (n int) {
+func modelCountFrom(d admission.Class, held []admission.Class) (n int) {
 	for _, h := range held {
 		if !h.Outranks(d) {
 			n++

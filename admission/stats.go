@@ -38,7 +38,7 @@ func (b *Budget) Stats() Stats {
 		Queued:      b.queue.waiting,
 		Depths:      b.queue.depths(),
 		Yielding:    len(b.yielding),
-		Stopping:    heldFrom(Interactive, b.stopping),
+		Stopping:    countFrom(Interactive, b.stopping),
 		Leaked:      b.leaked,
 		Generation:  b.generation,
 		Closed:      b.closed,

@@ -103,14 +103,14 @@ func (t *Ticket) SetClass(c Class) {
 	b.unlock(&out)
 }
 
-// watch has the ticket leave the queue when ctx ends. It is called without the
+// watch has the ticket leave the queue when its context ends. It is called without the
 // lock, which the machinery of contexts must not be entered under, so the
 // ticket may have been decided in the meantime.
-func (t *Ticket) watch(ctx context.Context) {
-	if ctx.Done() == nil {
+func (t *Ticket) watch() {
+	if t.ctx.Done() == nil {
 		return
 	}
-	unwatch := context.AfterFunc(ctx, t.contextEnded)
+	unwatch := context.AfterFunc(t.ctx, t.contextEnded)
 	t.budget.mu.Lock()
 	waiting := t.waiting
 	if waiting {

@@ -37,6 +37,11 @@ func (b *Budget) vacancies(depths [NumClasses]int) (stop []*hold, waiting int) {
 	for c := range heldBy {
 		heldBy[c] -= b.stopping[c]
 	}
+	if len(b.yielding) == 0 && heldBy == b.heldBy {
+		// Nothing is or can be vacated, so all of them wait. It is nearly
+		// always so, and this saves half the price of an ask that is queued.
+		return nil, countFrom(Interactive, depths)
+	}
 	for {
 		best, n := letIn(b.limits, &heldBy, &depths)
 		if n == 0 {
@@ -79,7 +84,7 @@ func (b *Budget) newestThatHelps(c Class, heldBy [NumClasses]int, chosen []*hold
 	// number of slots itself bounds the best class and all below it.
 	lowest := Interactive
 	for d, limit := range b.limits.ClassLimits[:c+1] {
-		if limit > 0 && limit <= heldFrom(Class(d), heldBy) {
+		if limit > 0 && limit <= countFrom(Class(d), heldBy) {
 			lowest = Class(d)
 		}
 	}
