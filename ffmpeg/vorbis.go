@@ -7,12 +7,13 @@ type vorbisMode struct {
 	mono, stereo [2]int
 }
 
-// vorbisModes: the first and last entries of the rate_mapping tables in libvorbis 1.3.7, lib/modes/setup_*.h.
+// vorbisModes are the ends of the rate_mapping tables of libvorbis 1.3.7 (lib/modes/setup_*.h), each of
+// them tried: libvorbis opens at both ends and refuses 1 kbit/s beyond.
 var vorbisModes = []vorbisMode{
-	{9000, [2]int{8000, 42000}, [2]int{6000, 32000}},
-	{15000, [2]int{12000, 50000}, [2]int{8000, 44000}},
-	{19000, [2]int{16000, 100000}, [2]int{12000, 86000}},
-	{26000, [2]int{16000, 90000}, [2]int{15000, 86000}},
+	{9000, [2]int{8000, 42000}, [2]int{6000, 42000}},
+	{15000, [2]int{12000, 50000}, [2]int{8000, 50000}},
+	{19000, [2]int{16000, 100000}, [2]int{12000, 100000}},
+	{26000, [2]int{16000, 90000}, [2]int{15000, 90000}},
 	{40000, [2]int{30000, 190000}, [2]int{18000, 190000}},
 	{50000, [2]int{32000, 240000}, [2]int{22500, 250000}},
 }
