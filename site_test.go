@@ -265,7 +265,7 @@ func script(t *testing.T, text string) *encoders {
 	t.Helper()
 	dir := t.TempDir()
 	e := &encoders{path: filepath.Join(dir, "ffmpeg"), log: filepath.Join(dir, "pids")}
-	content := "#!/bin/sh\ncase \" $* \" in *\" -i \"*) ;; *) exec ffmpeg \"$@\";; esac\necho $$ >> " + e.log + "\n" + text + "\n"
+	content := "#!/bin/sh\ncase \" $* \" in *\" -i \"*) ;; *) exec ffmpeg \"$@\";; esac\necho $$ >> " + e.log + "; echo \"$*\" >> " + e.log + ".args\n" + text + "\n"
 	if err := os.WriteFile(e.path, []byte(content), 0o700); err != nil {
 		t.Fatal(err)
 	}
