@@ -94,7 +94,7 @@ func (n *number) UnmarshalJSON(b []byte) error {
 func ParseFacts(answer []byte) (Facts, error) {
 	var p probed
 	if err := json.Unmarshal(answer, &p); err != nil {
-		return Facts{}, fmt.Errorf("reading ffprobe's answer: %w", err)
+		return Facts{}, &Error{Class: Failed, Err: fmt.Errorf("reading ffprobe's answer: %w", err)}
 	}
 	isAudio := func(s probedStream) bool { return s.Type == "audio" }
 	isVideo := func(s probedStream) bool { return s.Type == "video" && s.Disposition.AttachedPicture == 0 }
