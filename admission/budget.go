@@ -104,7 +104,7 @@ func (b *Budget) ask(ctx context.Context, c Class) (Lease, *Ticket, error) {
 		b.unlock(&out)
 		return lease, nil, nil
 	}
-	ticket, refusal := b.line(ctx, c, &out)
+	ticket, refusal := b.enqueue(ctx, c, &out)
 	b.unlock(&out)
 	if refusal != nil {
 		return Lease{}, nil, refusal
@@ -132,8 +132,8 @@ func (b *Budget) Acquire(ctx context.Context, c Class) (Lease, error) {
 	return ticket.Lease()
 }
 
-// line puts a caller in the queue, or refuses it.
-func (b *Budget) line(ctx context.Context, c Class, out *outbox) (*Ticket, *Refusal) {
+// enqueue puts a caller in the queue, or refuses it.
+func (b *Budget) enqueue(ctx context.Context, c Class, out *outbox) (*Ticket, *Refusal) {
 	if b.closed {
 		return nil, b.turnAway(c, Shutdown, out)
 	}

@@ -1,11 +1,5 @@
 package admission
 
-import (
-	"runtime"
-	"time"
-	"weak"
-)
-
 // Lease is the right to use one slot. It is a small value that may be copied;
 // its copies are the same lease. The zero Lease is none.
 //
@@ -15,29 +9,6 @@ import (
 type Lease struct {
 	handle *handle
 	number uint64 // of the grant
-}
-
-// handle is what leases point to. It is used again for later leases, because
-// having the runtime watch it costs more than a whole uncontended ask and
-// release. While it is free the budget keeps it; while its lease is held only
-// the lease refers to it, so that its becoming unreachable means that the lease
-// was forgotten. A copy of an earlier, released lease refers to it too: whoever
-// keeps one for long delays the finding of a forgotten later one.
-type handle struct {
-	budget *Budget
-	hold   *hold
-}
-
-// hold is the budget's own record of a lease. It must not lead to the handle,
-// nor to the budget: the runtime keeps it until the handle is gone.
-type hold struct {
-	number     uint64 // of the grant it records, 0 when it is free
-	generation uint64
-	class      Class
-	since      time.Duration
-	yields     bool // marked, and not told to stop
-	told       bool // told to stop
-	stop       func()
 }
 
 // Valid reports whether l was ever granted. It says nothing about whether it
@@ -128,110 +99,4 @@ func (l Lease) Unyield() bool {
 	}
 	h.yields, h.stop = false, nil
 	return true
-}
-
-// current returns the record of l if its slot still counts, or else nil: it
-// was released, or granted before the budget started a new generation.
-func (b *Budget) current(l Lease) *hold {
-	h := l.handle.hold
-	if h.number != l.number || h.generation != b.generation {
-		return nil
-	}
-	return h
-}
-
-// grant hands out a slot.
-func (b *Budget) grant(c Class, wait time.Duration, out *outbox) Lease {
-	handle := b.takeHandle()
-	b.grants++
-	h := handle.hold
-	h.number, h.generation, h.class, h.since = b.grants, b.generation, c, b.now()
-	b.held++
-	b.heldBy[c]++
-	b.note(out, Event{Kind: EventAcquired, Class: c, Wait: wait})
-	return Lease{handle: handle, number: h.number}
-}
-
-// takeHandle returns a free handle, and makes one if there is none.
-func (b *Budget) takeHandle() *handle {
-	if last := len(b.free) - 1; last >= 0 {
-		h := b.free[last]
-		b.free[last] = nil
-		b.free = b.free[:last]
-		return h
-	}
-	h := &handle{budget: b, hold: &hold{}}
-	runtime.AddCleanup(h, recoverLeak, forgotten{weak.Make(b), h.hold})
-	return h
-}
-
-// Whether the time a lease was held says anything about how long renders take.
-const (
-	used   = true
-	unused = false // it was granted to somebody who had given up
-)
-
-// takeBack ends a lease, unless it has ended before.
-func (b *Budget) takeBack(l Lease, used bool, out *outbox) {
-	h := b.current(l)
-	if h == nil {
-		return
-	}
-	held := b.now() - h.since
-	if used {
-		b.holds.add(held)
-	}
-	class := h.class
-	b.vacate(h)
-	b.free = append(b.free, l.handle)
-	b.note(out, Event{Kind: EventReleased, Class: class, Hold: held})
-	if b.queue.waiting > 0 {
-		b.settle(out)
-	}
-}
-
-// vacate frees the slot that h records.
-func (b *Budget) vacate(h *hold) {
-	if h.yields {
-		b.unmark(h)
-	}
-	if h.told {
-		b.stopping[h.class]--
-	}
-	b.held--
-	b.heldBy[h.class]--
-	h.number, h.told, h.stop = 0, false, nil
-}
-
-// forgotten is what the runtime hands to recoverLeak when a handle is gone. It
-// knows the budget only weakly, or else no budget could ever be collected.
-type forgotten struct {
-	budget weak.Pointer[Budget]
-	hold   *hold
-}
-
-// recoverLeak is called by the runtime, on a goroutine of its own, after a
-// handle has become unreachable.
-func recoverLeak(f forgotten) {
-	if b := f.budget.Value(); b != nil {
-		b.recover(f.hold)
-	}
-}
-
-// recover takes back the slot of a lease that was dropped without release.
-// Nothing can have released it: whoever could was holding the handle.
-func (b *Budget) recover(h *hold) {
-	var out outbox
-	b.mu.Lock()
-	if h.number == 0 || h.generation != b.generation {
-		b.unlock(&out)
-		return
-	}
-	class, held := h.class, b.now()-h.since
-	b.vacate(h)
-	b.leaked++
-	b.note(&out, Event{Kind: EventLeaked, Class: class, Hold: held})
-	b.settle(&out)
-	b.unlock(&out)
-	b.logger.Error("a render slot was dropped without being released", "class", class, "held", held)
 }

@@ -70,7 +70,7 @@ type panel struct {
 
 var panels = []panel{
 	{
-		"Wait of interactive jobs, 99th percentile",
+		"Interactive wait, 99th percentile",
 		func(r result) float64 { return r.p99.Seconds() },
 		func(v float64) string { return fmt.Sprintf("%.0f s", v) },
 	},

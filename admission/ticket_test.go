@@ -288,3 +288,41 @@ func TestNoWaiterIsLookedAtForAnothersSake(t *testing.T) {
 		}
 	}
 }
+
+// watchedContext counts who watches it.
+type watchedContext struct {
+	context.Context
+	done     chan struct{}
+	watchers atomic.Int64
+}
+
+func (c *watchedContext) Done() <-chan struct{} { return c.done }
+
+func (c *watchedContext) AfterFunc(func()) (stop func() bool) {
+	c.watchers.Add(1)
+	return func() bool { c.watchers.Add(-1); return true }
+}
+
+func TestADecidedTicketLetsGoOfItsContext(t *testing.T) {
+	for name, decide := range map[string]func(*admission.Budget, admission.Lease, *admission.Ticket){
+		"granted":   func(_ *admission.Budget, lease admission.Lease, _ *admission.Ticket) { lease.Release() },
+		"given up":  func(_ *admission.Budget, _ admission.Lease, ticket *admission.Ticket) { ticket.GiveUp() },
+		"expired":   func(_ *admission.Budget, _ admission.Lease, ticket *admission.Ticket) { ticket.Expire() },
+		"displaced": func(b *admission.Budget, _ admission.Lease, _ *admission.Ticket) { queued(t, b, admission.High) },
+		"closed":    func(b *admission.Budget, _ admission.Lease, _ *admission.Ticket) { b.Close() },
+	} {
+		// Given a waiter whose context lives long
+		ctx := &watchedContext{Context: context.Background(), done: make(chan struct{})}
+		b := admission.New(admission.Limits{Slots: 1, Queue: 1})
+		lease := held(t, b, admission.Interactive)
+		ticket := queuedWith(ctx, t, b, admission.Low)
+		if n := ctx.watchers.Load(); n != 1 {
+			t.Fatalf("%d watchers of a waiting ticket's context", n)
+		}
+		// When it is decided, then nothing is left at the context.
+		decide(b, lease, ticket)
+		if n := ctx.watchers.Load(); n != 0 || !decided(ticket) {
+			t.Errorf("%s: %d watchers are left", name, n)
+		}
+	}
+}
