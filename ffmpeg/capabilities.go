@@ -19,6 +19,7 @@ type Capabilities struct {
 	Major, Minor int    // 0 for builds that don't say
 	encoders     []string
 	filters      []string
+	demuxers     []string
 }
 
 // Oldest is the oldest ffmpeg release that the argument lists are written for, as major and minor.
@@ -53,10 +54,11 @@ func Inspect(ctx context.Context, run Run) (Capabilities, error) {
 	version, errV := ask("-version")
 	encoders, errE := ask("-encoders")
 	filters, errF := ask("-filters")
-	if err := errors.Join(errV, errE, errF); err != nil {
+	demuxers, errD := ask("-demuxers")
+	if err := errors.Join(errV, errE, errF, errD); err != nil {
 		return Capabilities{}, err
 	}
-	c := Capabilities{encoders: names(encoders), filters: names(filters)}
+	c := Capabilities{encoders: names(encoders), filters: names(filters), demuxers: names(demuxers)}
 	if err := c.readVersion(version); err != nil {
 		return Capabilities{}, err
 	}
@@ -77,8 +79,8 @@ func (c *Capabilities) readVersion(text string) error {
 	return nil
 }
 
-// listed is a line of -encoders or -filters: flags, a name, and what it is.
-var listed = regexp.MustCompile(`(?m)^ [A-Z.|]{2,6} (\w+) +\S`)
+// listed is a line of -encoders, -filters or -demuxers: flags, a name, and what it is.
+var listed = regexp.MustCompile(`(?m)^ [A-Z.| ]{2,6} ([\w,]+) +\S`)
 
 func names(list string) []string {
 	var found []string
@@ -111,6 +113,9 @@ func (c Capabilities) Missing() []string {
 		if encoder := c.Lacks(format); encoder != "" {
 			missing = append(missing, fmt.Sprintf("no encoder %s, which f:%s needs", encoder, format))
 		}
+	}
+	if !slices.Contains(c.demuxers, "ffmetadata") {
+		missing = append(missing, "no demuxer ffmetadata, which every render needs")
 	}
 	for _, option := range []string{"", "t", "fade", "gain", "norm", "enhance"} {
 		for _, filter := range filtersOf[option] {

@@ -37,6 +37,7 @@ func TestInspectALeanOne(t *testing.T) {
 		" ... atrim A->A x\n ... asetpts A->A x\n TSC afade A->A x\n T.C volume A->A x\n ... loudnorm A->A x\n TSC highpass A->A x\n TSC afftdn A->A x\n T.. acompressor A->A x\n T.C alimiter A->A x\n"
 	const encoders = "Encoders:\n V..... = Video\n ------\n A....D libopus              libopus Opus (codec opus)\n A....D flac                 FLAC\n" +
 		" A....D aac                  AAC\n AF...D pcm_s16le            PCM\n A..... libvorbis            libvorbis\n"
+	const demuxers = "File formats:\n D. = Demuxing supported\n --\n D  aac             raw ADTS AAC\n D  ffmetadata      FFmpeg metadata in text\n D  mov,mp4,m4a     QuickTime\n"
 	cases := []struct {
 		version string
 		missing []string
@@ -48,7 +49,7 @@ func TestInspectALeanOne(t *testing.T) {
 		{"ffmpeg version 4.2.7 Copyright", []string{"version 4.2.7 is older than 4.4"}},
 	}
 	for _, c := range cases {
-		got, err := Inspect(t.Context(), canned(map[string]string{"-version": c.version, "-encoders": encoders, "-filters": filters}))
+		got, err := Inspect(t.Context(), canned(map[string]string{"-version": c.version, "-encoders": encoders, "-filters": filters, "-demuxers": demuxers}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,11 +66,11 @@ func TestInspectALeanOne(t *testing.T) {
 func TestInspectSomethingElse(t *testing.T) {
 	for name, run := range map[string]Run{
 		"fails":         canned(nil),
-		"another thing": canned(map[string]string{"-version": "GNU bash\n", "-encoders": "", "-filters": ""}),
+		"another thing": canned(map[string]string{"-version": "GNU bash\n", "-encoders": "", "-filters": "", "-demuxers": ""}),
 		"cannot be run": func(context.Context, Program, []string, io.Writer) ([]byte, error) {
 			return nil, errors.New("no such file")
 		},
-		"floods forever": canned(map[string]string{"-version": string(make([]byte, 3<<20)), "-encoders": "", "-filters": ""}),
+		"floods forever": canned(map[string]string{"-version": string(make([]byte, 3<<20)), "-encoders": "", "-filters": "", "-demuxers": ""}),
 	} {
 		if _, err := Inspect(t.Context(), run); err == nil {
 			t.Errorf("%s: passes for ffmpeg", name)

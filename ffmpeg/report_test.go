@@ -172,6 +172,22 @@ func TestReportTags(t *testing.T) {
 	}
 }
 
+// ffmpeg 7 moved the tags of streams two columns to the right.
+func TestReportTagsOfStreamsIn7(t *testing.T) {
+	var r Report
+	fmt.Fprint(&r, `[info] Input #0, ogg, from 'file:in.ogg':
+[info]   Duration: 00:00:03.00, start: 0.000000, bitrate: 65 kb/s
+[info]   Stream #0:0: Audio: vorbis, 44100 Hz, mono, fltp, 80 kb/s
+[info]       Metadata:
+[info]         TITLE           : Of the stream
+[info]                         : second line
+[info] Stream mapping:
+`)
+	if got, want := string(TagFile(r.Tags())), ";FFMETADATA1\ntitle=Of the stream\n"; got != want {
+		t.Errorf("tag file %q, want %q", got, want)
+	}
+}
+
 func TestTagFileEscapesAndBounds(t *testing.T) {
 	got := string(TagFile(Tags{"title": "a=b;c#d\\e\nf", "comment": "no", "album": strings.Repeat("é", 300)}))
 	want := ";FFMETADATA1\ntitle=a\\=b\\;c\\#d\\\\ef\nalbum=" + strings.Repeat("é", tagLimit/2) + "\n"

@@ -63,10 +63,9 @@ func cutBytes(s string, n int) string {
 // stream, where Ogg keeps them.
 type tagReader struct {
 	tags   Tags
-	stream int    // 0 in the file's part, then the streams from 1 on
-	audio  bool   // the part being read is an audio stream's
-	taken  bool   // an audio stream has been read
-	indent string // of the tags of the part being read
+	stream int  // 0 in the file's part, then the streams from 1 on
+	audio  bool // the part being read is that of the first audio stream
+	taken  bool // that stream has come
 }
 
 // read takes a line of the report, without its level.
@@ -80,13 +79,10 @@ func (t *tagReader) read(text string) {
 	if t.stream > 0 && !t.audio {
 		return
 	}
-	// "    title           : Some name", for a stream two columns further right.
-	indent := "    "
-	if t.stream > 0 {
-		indent = "      "
-	}
-	line, ok := strings.CutPrefix(text, indent)
-	if !ok {
+	// "    title           : Some name" for the file; for a stream two columns further right, four from ffmpeg 7 on.
+	line := strings.TrimLeft(text, " ")
+	indent := len(text) - len(line)
+	if t.stream == 0 && indent != 4 || t.stream > 0 && indent != 6 && indent != 8 {
 		return
 	}
 	key, value, ok := strings.Cut(line, ":")
