@@ -197,8 +197,12 @@ func TestAStoppedRenderCountsForTheClassItHasNow(t *testing.T) {
 	caller := queued(t, b, admission.Low)
 	// When its class changes while it is being stopped
 	lease.SetClass(admission.High)
-	// Then the caller fits, and nothing is counted twice when it is gone.
+	// Then the caller fits, no low slot is promised to the next one,
 	granted(t, caller)
+	if _, _, err := b.Ask(context.Background(), admission.Low); !errors.Is(err, admission.ErrFull) {
+		t.Fatalf("the end of a high render was promised to a low caller: %v", err)
+	}
+	// and nothing is counted twice when it is gone.
 	lease.Release()
 	if s := b.Stats(); s.Held != 1 || s.HeldBy != limitTo(admission.Low, 1) || s.Stopping != 0 {
 		t.Fatalf("%+v", s)
