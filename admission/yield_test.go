@@ -73,6 +73,29 @@ func TestAVacatedSlotIsPromisedBeyondTheQueue(t *testing.T) {
 	granted(t, caller)
 }
 
+func TestAVacatedSlotIsPromisedBeyondAShrunkQueue(t *testing.T) {
+	// Given a yielding render that is no help to those who wait, more of them
+	// than the shrunk queue has places
+	limits := admission.Limits{Slots: 2, Queue: 2, ClassLimits: limitTo(admission.Low, 1)}
+	var told stops
+	b := admission.New(limits)
+	held(t, b, admission.Low)
+	lease := held(t, b, admission.High)
+	low := []*admission.Ticket{queued(t, b, admission.Low), queued(t, b, admission.Low)}
+	limits.Queue = 1
+	b.SetLimits(limits)
+	lease.Yield(told.told("lease"))
+	told.want(t)
+	// When somebody comes whom it does help, then nobody has to go for that.
+	caller := queued(t, b, admission.Interactive)
+	told.want(t, "lease")
+	if decided(low[0]) || decided(low[1]) {
+		t.Fatal("a waiter was displaced though the arrival takes no place")
+	}
+	lease.Release()
+	granted(t, caller)
+}
+
 func TestABetterCallerTakesThePromisedSlot(t *testing.T) {
 	// Given no queue, and a low caller that waits for a vacated slot
 	b := admission.New(admission.Limits{Slots: 1})
