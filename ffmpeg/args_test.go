@@ -16,6 +16,7 @@ var codecFrame = map[urlapi.Format]int{
 }
 
 func TestDecodedLength(t *testing.T) {
+	t.Parallel()
 	source := makeAudio(t, "sine.wav", "sine=f=440:r=44100:d=12.345", "-ac", "2")
 	facts := Facts{SampleRate: 44100, Channels: 2, BitDepth: 16}
 	cases := []struct {

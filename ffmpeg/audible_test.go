@@ -10,6 +10,7 @@ import (
 
 // ffmpeg exits 0 with a container and nothing in it when a trim leaves nothing.
 func TestNoAudioIsSeenAsSuch(t *testing.T) {
+	t.Parallel()
 	source := makeAudio(t, "short.wav", "sine=d=0.5")
 	for _, format := range audioFormats {
 		t.Run(string(format), func(t *testing.T) {
@@ -29,6 +30,7 @@ func TestNoAudioIsSeenAsSuch(t *testing.T) {
 
 // A listener is let in at the first byte of audio: not before, and not much later.
 func TestAudioIsSeenAsSoonAsItIsThere(t *testing.T) {
+	t.Parallel()
 	source := makeAudio(t, "ten-ms.wav", "sine=d=0.01")
 	for _, format := range audioFormats {
 		t.Run(string(format), func(t *testing.T) {

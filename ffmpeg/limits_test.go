@@ -46,10 +46,11 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// The encoder opens at both ends of the range that we clamp to, at every sample rate that a source leads to,
-// and libvorbis refuses what lies beyond.
+// The encoder opens at both ends of the range that we clamp to, in each of libvorbis' modes, and libvorbis
+// refuses what lies beyond.
 func TestBitRateRangesAreTheEncoders(t *testing.T) {
-	for _, rate := range lossyRates[urlapi.Ogg] {
+	t.Parallel()
+	for _, rate := range []int{8000, 12000, 16000, 24000, 32000, 48000} {
 		for channels := 1; channels <= 2; channels++ {
 			low, high := vorbisRange(rate, channels)
 			for kbit, want := range map[int]bool{low: true, high: true, low - 1: false, high + 1: false} {
@@ -64,8 +65,8 @@ func TestBitRateRangesAreTheEncoders(t *testing.T) {
 			t.Errorf("libopus, mono, %d kbit/s: opens %v, want %v", kbit, got, want)
 		}
 	}
-	for _, rate := range []int{8000, 24000, 48000} {
-		for _, kbit := range []int{1, 8, 320} {
+	for _, rate := range []int{8000, 48000} {
+		for _, kbit := range []int{1, 320} {
 			if !encodes(t, "libmp3lame", rate, 2, kbit) {
 				t.Errorf("libmp3lame, %d Hz, %d kbit/s: does not open", rate, kbit)
 			}
@@ -88,6 +89,7 @@ func encodes(t *testing.T, encoder string, rate, channels, kbit int) bool {
 
 // A value that only this source makes impossible is brought to the nearest that the encoder takes.
 func TestSourceDependentValuesAreClamped(t *testing.T) {
+	t.Parallel()
 	telephone := makeAudio(t, "ulaw.wav", "sine=r=8000:d=1", "-c:a", "pcm_mulaw")
 	for _, opts := range []urlapi.Options{
 		{Format: urlapi.Ogg, BitRate: 128},

@@ -37,6 +37,7 @@ const musicLike = "aevalsrc='0.25*(0.3+0.7*abs(sin(0.2*t)))*exp(-3*mod(t,0.5))*(
 
 // Normalized audio lands within 1 LU of its target, at the source's rate, as long as it was to the sample.
 func TestLoudness(t *testing.T) {
+	t.Parallel()
 	sources := []struct{ name, path string }{
 		{"speech 44.1 kHz", makeAudio(t, "speech.wav", speechLike+":s=44100:d=13.377")},
 		{"speech 96 kHz, quiet", makeAudio(t, "quiet.flac", speechLike+":s=96000:d=12.1", "-af", "volume=-20dB", "-sample_fmt", "s32")},
@@ -68,6 +69,7 @@ func TestLoudness(t *testing.T) {
 
 // loudnorm looks three seconds ahead: what is shorter, or silent, must come out all the same.
 func TestLoudnessOfLittle(t *testing.T) {
+	t.Parallel()
 	for name, source := range map[string]string{
 		"10 ms":   makeAudio(t, "short.wav", "sine=r=48000:d=0.01"),
 		"2 s":     makeAudio(t, "two.wav", "sine=r=44100:d=2"),
@@ -94,6 +96,7 @@ func TestLoudnessOfLittle(t *testing.T) {
 
 // enhance:voice is five stages; each is heard.
 func TestEnhanceVoice(t *testing.T) {
+	t.Parallel()
 	through := func(name, generator string) (before, after []float64) {
 		source := makeAudio(t, name+".wav", generator, "-c:a", "pcm_f32le")
 		o := mustRender(t, source, urlapi.Options{Format: urlapi.WAV, BitDepth: "32f", Enhance: "voice"}, Facts{})

@@ -58,6 +58,7 @@ func naivePeaks(pcm []byte, channels, points int) (perPixel int, data []int16) {
 }
 
 func TestPeaksEqualAnIndependentReading(t *testing.T) {
+	t.Parallel()
 	const noise = "anoisesrc=c=pink:r=44100:seed=7:d="
 	cases := []struct {
 		name, source string
@@ -105,6 +106,7 @@ func TestPeaksEqualAnIndependentReading(t *testing.T) {
 
 // A container that claims another length than it holds costs a second decode, and no wrong picture.
 func TestPeaksOfASourceThatLies(t *testing.T) {
+	t.Parallel()
 	path := makeAudio(t, "vbr.mp3", "aevalsrc='if(lt(t,4),0,0.8*sin(2000*t))':s=44100:d=8", "-q:a", "4", "-write_xing", "0")
 	source := Source{"file:" + path, "file"}
 	facts, err := Probe(t.Context(), runReal, source)
