@@ -27,7 +27,6 @@ type Facts struct {
 	Exact      bool    // Frames is true: the samples are stored plainly and the file is long enough for them
 	BitRate    int64   // bit/s, of the whole file
 	Size       int64   // bytes
-	Video      bool    // there is a real video stream; cover art is not one
 	Tags       map[string]string
 
 	// ClipFrames is how many frames are left after the trim, counted or exact; 0 when that is not known.
@@ -99,7 +98,7 @@ func ParseFacts(answer []byte) (Facts, error) {
 	isAudio := func(s probedStream) bool { return s.Type == "audio" }
 	isVideo := func(s probedStream) bool { return s.Type == "video" && s.Disposition.AttachedPicture == 0 }
 	if slices.ContainsFunc(p.Streams, isVideo) {
-		return Facts{Video: true}, &Error{Class: VideoSource}
+		return Facts{}, &Error{Class: VideoSource}
 	}
 	i := slices.IndexFunc(p.Streams, isAudio)
 	if i < 0 {
