@@ -8,117 +8,110 @@ import (
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/admission"
 )
 
-// preparation is the job's Prepare, going on beside the wait for a slot.
-type preparation struct {
-	done chan struct{}
-	err  error // valid once done is closed
-}
+// How a flight gets its slot.
 
-func (f *flight) prepare() *preparation {
-	p := &preparation{done: make(chan struct{})}
-	go func() {
-		defer close(p.done)
-		start := time.Now()
-		p.err = guard(func() error { return f.job.Prepare(f.ctx) })
-		f.mu.Lock()
-		f.prepared = time.Since(start)
-		f.mu.Unlock()
-	}()
-	return p
-}
-
-// admit gets the flight its slot, and does the job's preparation meanwhile. Where either fails there is no
-// slot to give back and nothing left running.
-func (f *flight) admit() error {
-	p := f.prepare()
-	asked := time.Now()
-	err := f.acquire(p)
-	f.mu.Lock()
-	f.ticket = nil
-	f.summary.Wait = time.Since(asked)
-	f.mu.Unlock()
-	if err != nil {
-		f.cancel(err) // ends the preparation too
-		<-p.done
-		return err
-	}
-	<-p.done
-	if p.err != nil {
-		f.release()
-	}
-	return p.err
-}
-
-// acquire asks the budget and waits for its answer, or for the end of a preparation that failed.
-func (f *flight) acquire(p *preparation) error {
-	ticket, err := f.ask()
-	if ticket == nil {
-		return err
-	}
-	patience := time.NewTimer(f.terms.Timeout)
-	defer patience.Stop()
-	prepared := p.done
+// admit gets the flight its slot, and has the job prepare itself meanwhile. Where it fails there is no slot to give
+// back.
+func (f *flight) admit(patience <-chan time.Time) error {
 	for {
+		err := f.acquire(patience)
+		if err == nil {
+			return f.awaitPreparation()
+		}
+		if f.refused(err) {
+			return err
+		}
+	}
+}
+
+// acquire asks the budget and waits for its answer, or for the end of a preparation that failed. What the budget
+// turns away at once costs no preparation.
+func (f *flight) acquire(patience <-chan time.Time) error {
+	ticket, err := f.ask()
+	if err != nil {
+		return err
+	}
+	prepared := f.prepare().done
+	for ticket != nil {
 		select {
 		case <-ticket.Done():
 			lease, err := ticket.Lease()
-			if err == nil {
-				f.granted(lease)
+			if err != nil {
+				return causeOf(f.ctx, err)
 			}
-			return f.causeOf(err)
+			f.granted(lease)
+			ticket = nil
 		case <-prepared:
-			if p.err != nil {
+			if err := f.preparation.err; err != nil {
 				ticket.GiveUp()
-				return p.err
+				return causeOf(f.ctx, err)
 			}
 			prepared = nil
-		case <-patience.C:
+		case <-patience:
 			ticket.Expire()
 		case <-f.ctx.Done():
 			ticket.GiveUp()
 			return context.Cause(f.ctx)
 		}
 	}
+	f.deadline = time.Now().Add(f.terms.Timeout)
+	return nil
 }
 
-// ask asks the budget with the class of the best listener there is by now. A nil ticket means that the answer
-// was immediate.
+// ask asks the budget with the class of the best listener there is by now. No ticket and no error mean that there
+// is a lease.
 func (f *flight) ask() (*admission.Ticket, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	class := f.best()
-	f.summary.Class = class.String()
-	lease, ticket, err := f.group.budget.Ask(f.ctx, class)
-	switch {
-	case ticket != nil:
-		f.ticket = ticket
-	case err == nil:
-		f.lease, f.leased = lease, true
+	f.summary.Class = f.class.String()
+	lease, ticket, err := f.group.budget.Ask(f.ctx, f.class)
+	if err != nil {
+		return nil, causeOf(f.ctx, err)
 	}
-	return ticket, f.causeOf(err)
+	f.ticket = ticket
+	if ticket == nil {
+		f.take(lease)
+	}
+	return ticket, nil
 }
 
-// granted takes a lease that was waited for, at the class its listeners have by now.
+// granted takes a lease that was waited for, at the class that its listeners have by now.
 func (f *flight) granted(lease admission.Lease) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.ticket = nil
-	f.lease, f.leased = lease, true
-	f.reclass()
+	f.take(lease)
+	lease.SetClass(f.class)
 }
 
-// causeOf replaces an error that only says that the flight's context has ended by the reason why it has.
-func (f *flight) causeOf(err error) error {
-	if err != nil && errors.Is(err, context.Canceled) {
-		return context.Cause(f.ctx)
+func (f *flight) take(lease admission.Lease) {
+	f.ticket = nil
+	f.lease, f.leased = lease, true
+	f.summary.Wait = time.Since(f.began)
+}
+
+// refused decides whether an answer of the budget's is the flight's end, and if so ends it before anybody else can
+// join. It is not when a listener has come meanwhile of a better class than the one that was turned away: then the
+// flight asks again, as one of that listener's own would have.
+func (f *flight) refused(err error) (finally bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ticket = nil
+	f.summary.Wait = time.Since(f.began)
+	if r, ok := errors.AsType[*admission.Refusal](err); ok && f.class.Outranks(r.Class) && f.ctx.Err() == nil {
+		switch r.Reason {
+		case admission.Full, admission.Displaced:
+			return false
+		}
 	}
-	return err
+	f.endLocked(err)
+	return true
 }
 
 // release gives the slot back. The encoder is gone by then.
 func (f *flight) release() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.leased = false
 	f.lease.Release()
+	// What is kept of a lease keeps the budget from noticing that a later one was forgotten.
+	f.lease, f.leased = admission.Lease{}, false
 }

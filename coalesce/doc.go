@@ -37,7 +37,8 @@ type Job interface {
 	// that the variant is proven complete. It calls spool.Release as soon as followers may see what is
 	// written. It may be called again with another spool after ErrNoSpace.
 	Render(ctx context.Context, spool *Spool) error
-	// Close gives up what the job holds. It is called once, whether or not Render was.
+	// Close gives up what the job holds. It is called once, whether or not Render was, and last of all. It may
+	// give up the last hold on the Group, and so close it; it must not panic.
 	Close()
 }
 
@@ -45,10 +46,15 @@ type Job interface {
 type Terms struct {
 	Store store.Store // nil: nothing is kept
 
-	Timeout time.Duration // of the render; also the longest wait for a slot
-	MaxSize int64         // of the variant, in bytes; 0 = unbounded
+	// Timeout is how long a flight may have its slot, and also how long it may wait for it: the first ends with
+	// ErrTimeout, the second with an *admission.Refusal. It must be positive.
+	Timeout time.Duration
+	// MaxSize bounds the variant, in bytes; 0 = unbounded. A spool may outgrow it by what is written until
+	// somebody looks, some 25 ms later.
+	MaxSize int64
 
-	// FinishAbandoned lets a render that nobody listens to any more go on while nobody waits for its slot.
+	// FinishAbandoned lets a render that nobody listens to any more go on for the store while nobody waits for
+	// its slot.
 	FinishAbandoned bool
 
 	// Ended, when set, is told how the flight went, from its own goroutine.
@@ -58,8 +64,8 @@ type Terms struct {
 // Summary is how a flight went.
 type Summary struct {
 	ID        store.ID
-	Class     string        // of its best listener, when it began to wait
-	Wait      time.Duration // for a slot
+	Class     string        // of its best listener, when it asked for a slot; "" = it never did
+	Wait      time.Duration // from its start to its slot
 	FirstByte time.Duration // from the start of the render; 0 = there was none
 	Render    time.Duration // 0 = never began
 	Bytes     int64

@@ -21,10 +21,7 @@ const (
 	failed // or cancelled: err tells
 )
 
-// lingerTime is how long a finished spool that the store did not take stays, for those who come a moment late.
-const lingerTime = time.Second
-
-// flight is one render of one variant. Lock order: the group's mutex, then the flight's, then the budget's.
+// flight is one render of one variant.
 type flight struct {
 	group  *Group
 	id     store.ID
@@ -33,7 +30,11 @@ type flight struct {
 	began  time.Time
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	gone   chan struct{} // closed when nothing of it is left running
+	gone   chan struct{} // closed when nothing that it started is left running
+
+	// Of the flight's own goroutine.
+	preparation *preparation
+	deadline    time.Time // of the render, once there is a slot
 
 	mu        sync.Mutex
 	state     state
@@ -41,6 +42,7 @@ type flight struct {
 	changed   chan struct{} // closed, and made anew, when anything a listener waits for changes
 	listeners [admission.NumClasses]int
 	total     int
+	class     admission.Class // of the best listener, and of the ticket or lease; kept when the last one leaves
 	ticket    *admission.Ticket
 	lease     admission.Lease
 	leased    bool
@@ -53,7 +55,7 @@ type flight struct {
 	finalSize int64
 	stored    bool
 	spools    []*Spool
-	landed    bool // off the group's list for good: files close with the last listener
+	landed    bool // nobody can join any more: files close with the last listener
 
 	prepared time.Duration
 	summary  Summary
@@ -75,49 +77,73 @@ func newFlight(g *Group, id store.ID, job Job, terms Terms) *flight {
 	}
 }
 
-// join adds a listener, or returns nil when the flight cannot be joined any more. The group's mutex is held.
+// join adds a listener, or returns nil when the flight cannot be joined any more. The group's mutex is held, so
+// that nobody joins a flight that was taken off the list.
 func (f *flight) join(class admission.Class) *Listener {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.state == failed || f.ctx.Err() != nil && f.state != done {
+	if !f.joinable() {
 		return nil
 	}
-	if f.leased && f.total == 0 && f.state == rendering && !f.lease.Unyield() {
+	if f.total == 0 && f.state == rendering && f.leased && !f.lease.Unyield() {
 		return nil // it has been told to make way, and is as good as gone
 	}
+	return f.add(class)
+}
+
+// add adds a listener, whatever the state. The mutex is held, or nobody else knows the flight yet.
+func (f *flight) add(class admission.Class) *Listener {
 	f.listeners[class]++
 	f.total++
 	f.reclass()
 	return &Listener{flight: f, class: class}
 }
 
-// leave takes a listener away.
-func (f *flight) leave(class admission.Class) {
-	f.group.mu.Lock()
-	defer f.group.mu.Unlock()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.listeners[class]--
-	f.total--
-	if f.total > 0 {
-		f.reclass()
-		return
-	}
-	switch {
-	case f.state >= done:
-		f.closeFiles()
-	case f.state == rendering && f.leased && f.terms.FinishAbandoned:
-		cancel := f.cancel // without f, and so without the lease: see Yield
-		f.lease.Yield(func() { cancel(ErrCancelled) })
-	default:
-		f.group.landLocked(f)
-		f.cancel(ErrCancelled)
-	}
+// joinable reports whether a listener would get the whole variant, as far as anybody can know. The mutex is held.
+func (f *flight) joinable() bool {
+	return f.state == done || f.state < done && f.ctx.Err() == nil
 }
 
-// reclass gives the flight the class of its best listener. The mutex is held.
+func (f *flight) going() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.joinable()
+}
+
+// leave takes a listener away.
+func (f *flight) leave(class admission.Class) {
+	f.mu.Lock()
+	f.listeners[class]--
+	f.total--
+	switch {
+	case f.total > 0:
+		f.reclass()
+	case f.state < done:
+		f.abandon()
+	}
+	unused := f.unusedFiles()
+	f.mu.Unlock()
+	unused.close()
+}
+
+// abandon is what happens when the last listener leaves before the end. Only a store has use for a variant that
+// nobody listens to. The mutex is held.
+func (f *flight) abandon() {
+	if f.terms.FinishAbandoned && f.terms.Store != nil && f.state == rendering && f.leased {
+		cancel := f.cancel // without f, and so without the lease: see Yield
+		f.lease.Yield(func() { cancel(ErrCancelled) })
+		return
+	}
+	f.cancel(ErrCancelled)
+}
+
+// reclass gives the flight the class of its best listener, of which there is at least one. The mutex is held.
 func (f *flight) reclass() {
 	best := f.best()
+	if best == f.class {
+		return // nearly always so, and the budget's lock is everybody's
+	}
+	f.class = best
 	if f.ticket != nil {
 		f.ticket.SetClass(best)
 	}
@@ -133,20 +159,18 @@ func (f *flight) best() admission.Class {
 			return admission.Class(class)
 		}
 	}
-	return admission.Class(len(f.listeners) - 1)
+	return f.class
 }
 
-// await blocks until ready says so or the flight has ended, and returns how it ended where it ended badly.
-func (f *flight) await(ctx context.Context, ready func(*flight) bool) error {
+// await blocks until ready says so or the flight has ended, and returns how it ended where it ended badly. ready
+// is called with the mutex held.
+func (f *flight) await(ctx context.Context, ready func() bool) error {
 	for {
 		f.mu.Lock()
-		state, err, changed := f.state, f.err, f.changed
-		isReady := ready(f)
+		over, err, changed := f.state >= done, f.err, f.changed
+		isReady := ready()
 		f.mu.Unlock()
-		switch {
-		case isReady || state == done:
-			return err
-		case state == failed:
+		if over || isReady {
 			return err
 		}
 		select {
@@ -163,62 +187,46 @@ func (f *flight) wake() {
 	f.changed = make(chan struct{})
 }
 
-// end settles how the flight went, once. Nobody attaches to a failed one: its ID is free first.
+// end settles how the flight went; the first to say so is right. Its ID is free with that: nobody attaches to a
+// flight that failed.
 func (f *flight) end(err error) {
-	if err != nil {
-		f.group.land(f)
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.state, f.err = done, nil
+	f.endLocked(err)
+}
+
+func (f *flight) endLocked(err error) {
+	if f.state >= done {
+		return
+	}
+	f.state = done
 	if err != nil {
-		f.state = failed
+		f.state, f.err = failed, err
 		if !errors.Is(err, ErrStored) {
 			f.summary.Err = err
 		}
-		f.err = err
 	}
 	f.wake()
 }
 
-// dispose lets the files go as soon as no listener reads them.
-func (f *flight) dispose() {
-	f.group.mu.Lock()
-	defer f.group.mu.Unlock()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.group.landLocked(f)
-	f.landed = true
-	if f.total == 0 {
-		f.closeFiles()
-	}
-}
-
-// closeFiles closes and removes what is left of the spools, once the flight can gain no listener. The mutex is
-// held.
-func (f *flight) closeFiles() {
-	if !f.landed {
-		return
-	}
-	for _, s := range f.spools {
-		s.remove()
-	}
-	f.spools = nil
-	if f.final != nil {
-		f.final.Close()
-		f.final = nil
-	}
-}
-
-func (f *flight) status() (Status, bool) {
+func (f *flight) status() (s Status, active bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return Status{
 		ID:        f.id,
-		Class:     f.best(),
+		Class:     f.class,
 		Rendering: f.state == rendering,
 		Listeners: f.total,
 		Bytes:     f.visible,
 		Age:       time.Since(f.began),
-	}, f.state < done
+	}, f.state < done && f.ctx.Err() == nil
+}
+
+// causeOf is why something failed. Once its context has ended that is the reason, whatever it says itself: an
+// encoder that was killed says so in many ways.
+func causeOf(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }

@@ -10,15 +10,19 @@ import (
 )
 
 // Group holds the flights of a process. Its methods may be called concurrently.
+//
+// Locks are taken in this order: the group's, a flight's, the budget's. The budget is called under the first two,
+// and so its observer must not call the group.
 type Group struct {
-	budget *admission.Budget
-	ctx    context.Context // ends every flight
-	cancel context.CancelCauseFunc
-	ended  sync.WaitGroup
+	budget  *admission.Budget
+	ctx     context.Context // ends every flight
+	cancel  context.CancelCauseFunc
+	running sync.WaitGroup // flights with an encoder or files
 
 	mu      sync.Mutex
-	flights map[store.ID]*flight // those that can be joined
-	dying   map[store.ID]*flight // the latest flight of an ID, until its encoder is gone
+	closed  bool
+	flights map[store.ID]*flight // the latest flight of an ID, which can be joined unless it has just ended
+	holders map[store.ID]*flight // the one flight of an ID that may have an encoder
 }
 
 // NewGroup makes a group whose flights take their slots from the budget.
@@ -29,7 +33,7 @@ func NewGroup(budget *admission.Budget) *Group {
 		ctx:     ctx,
 		cancel:  cancel,
 		flights: make(map[store.ID]*flight),
-		dying:   make(map[store.ID]*flight),
+		holders: make(map[store.ID]*flight),
 	}
 }
 
@@ -37,62 +41,82 @@ func NewGroup(budget *admission.Budget) *Group {
 func (g *Group) Join(id store.ID, class admission.Class) (*Listener, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	l := g.joinLocked(id, class)
+	return l, l != nil
+}
+
+func (g *Group) joinLocked(id store.ID, class admission.Class) *Listener {
 	if f := g.flights[id]; f != nil {
-		if l := f.join(class); l != nil {
-			return l, true
-		}
+		return f.join(class)
 	}
-	return nil, false
+	return nil
 }
 
 // Going reports whether a flight of the variant could be joined now.
 func (g *Group) Going(id store.ID) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.flights[id] != nil
+	f := g.flights[id]
+	return f != nil && f.going()
 }
 
 // JoinOrStart joins the flight of a variant, or starts one with the job. Either way the job is the group's from
-// then on; a flight that already has one closes it. started says which it was.
+// then on; where it is not needed it is closed at once. started says which it was. After Close the listener is
+// one that is told ErrCancelled.
 func (g *Group) JoinOrStart(id store.ID, class admission.Class, job Job, terms Terms) (l *Listener, started bool) {
+	l, started = g.joinOrStart(id, class, job, terms)
+	if !started {
+		job.Close() // not under the lock: nobody knows what it does
+	}
+	return l, started
+}
+
+func (g *Group) joinOrStart(id store.ID, class admission.Class, job Job, terms Terms) (*Listener, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if f := g.flights[id]; f != nil {
-		if l := f.join(class); l != nil {
-			job.Close()
-			return l, false
-		}
+	if l := g.joinLocked(id, class); l != nil {
+		return l, false
 	}
 	f := newFlight(g, id, job, terms)
-	predecessor := g.dying[id]
-	g.flights[id], g.dying[id] = f, f
-	l = f.join(class)
-	g.ended.Add(1)
-	go f.run(predecessor)
+	l := f.add(class)
+	if g.closed {
+		f.end(ErrCancelled)
+		f.cancel(ErrCancelled)
+		return l, false
+	}
+	g.flights[id] = f
+	g.running.Add(1)
+	go f.run()
 	return l, true
 }
 
 // Cancel ends the flights of a key, whatever their scope, and returns how many there were. Their listeners are
-// told ErrCancelled.
+// told ErrCancelled. What is complete stays so.
 func (g *Group) Cancel(key string) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n := 0
 	for id, f := range g.flights {
-		if id.Key == key {
-			delete(g.flights, id)
-			f.cancel(ErrCancelled)
+		if id.Key != key {
+			continue
+		}
+		if _, active := f.status(); active {
 			n++
 		}
+		delete(g.flights, id)
+		f.cancel(ErrCancelled)
 	}
 	return n
 }
 
-// Close ends every flight with ErrCancelled and returns when their encoders are gone. Nothing may be started
-// afterwards.
+// Close ends every flight with ErrCancelled and returns when their encoders and, but for those that somebody still
+// reads, their files are gone. Nothing is started afterwards. A job's Close may call it.
 func (g *Group) Close() {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
 	g.cancel(ErrCancelled)
-	g.ended.Wait()
+	g.running.Wait()
 }
 
 // Status is what one flight is doing.
@@ -122,23 +146,28 @@ func (g *Group) Flights() []Status {
 func (g *Group) land(f *flight) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.landLocked(f)
-}
-
-func (g *Group) landLocked(f *flight) {
 	if g.flights[f.id] == f {
 		delete(g.flights, f.id)
 	}
 }
 
-// gone records that nothing of a flight is left running.
-func (g *Group) gone(f *flight) {
+// hold makes f the one flight of its ID that may have an encoder, or returns the one that is. When that one has
+// nothing left running, its gone channel is closed.
+func (g *Group) hold(f *flight) (other *flight) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.landLocked(f)
-	if g.dying[f.id] == f {
-		delete(g.dying, f.id)
+	if other = g.holders[f.id]; other == nil {
+		g.holders[f.id] = f
+	}
+	return other
+}
+
+// letGo is called when nothing that f started is left running, whether or not it ever was the holder.
+func (g *Group) letGo(f *flight) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.holders[f.id] == f {
+		delete(g.holders, f.id)
 	}
 	close(f.gone)
-	g.ended.Done()
 }

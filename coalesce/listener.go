@@ -22,23 +22,23 @@ type Listener struct {
 	left   bool
 }
 
-// Ready blocks until there is something to read, and returns how the flight ended when it ended without. An
-// error from here can still be answered; one from Read cannot.
+// Ready blocks until there is something to read. Where the flight has failed it returns how, even if there is
+// something to read: an error from here can still be answered, one from More or Read cannot.
 func (l *Listener) Ready(ctx context.Context) error {
-	return l.flight.await(ctx, func(f *flight) bool { return f.visible > 0 })
+	return l.flight.await(ctx, func() bool { return l.flight.visible > 0 })
 }
 
 // Complete blocks until the whole variant is there, and returns how the flight ended when it failed.
 func (l *Listener) Complete(ctx context.Context) error {
-	return l.flight.await(ctx, func(*flight) bool { return false })
+	return l.flight.await(ctx, func() bool { return false })
 }
 
 // More blocks until there is something to Read. It returns io.EOF at the end of a complete variant, and how the
 // flight ended where it ended otherwise.
 func (l *Listener) More(ctx context.Context) error {
 	more := false
-	err := l.flight.await(ctx, func(f *flight) bool {
-		more = f.visible > l.offset
+	err := l.flight.await(ctx, func() bool {
+		more = l.flight.visible > l.offset
 		return more
 	})
 	switch {
@@ -68,6 +68,8 @@ func (l *Listener) Read(p []byte) (int, error) {
 			return n, nil
 		case errors.Is(err, os.ErrClosed):
 			// The render moved to another spool between our look and our read: look again.
+		case errors.Is(err, io.EOF):
+			return 0, io.ErrUnexpectedEOF // somebody cut the file: this is not the variant's end
 		default:
 			return 0, err
 		}

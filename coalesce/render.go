@@ -10,17 +10,16 @@ import (
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/store"
 )
 
-// How a flight renders, and shows its listeners what there is.
+// How a flight renders.
 
-const (
-	// firstByteInterval is how often the spool is looked at until listeners have their first byte.
-	firstByteInterval = 2 * time.Millisecond
-	// growthInterval is how often afterwards: seldom enough that each listener writes large pieces, often
-	// enough that none runs dry.
-	growthInterval = 25 * time.Millisecond
+// minRoom is how much space a render is given a second chance with, at least.
+const minRoom = 256 << 10
 
-	// minRoom is how much space a render is given a second chance with, at least.
-	minRoom = 256 << 10
+var (
+	// errNoStage: the place to render into could not be made.
+	errNoStage = errors.New("no place to render into")
+	// errDiffers: a second render is shorter than what listeners have of the first.
+	errDiffers = errors.New("the render differed from the one before it")
 )
 
 // render runs the job while the flight holds its slot, in the store's own staging folder first. When that is
@@ -29,17 +28,16 @@ const (
 // they were in the last.
 func (f *flight) render() (*Spool, error) {
 	defer f.release()
-	started := time.Now()
+	ctx, cancel := context.WithDeadlineCause(f.ctx, f.deadline, ErrTimeout)
+	defer cancel()
 	f.mu.Lock()
-	f.state, f.started = rendering, started
+	f.state, f.started = rendering, time.Now()
 	f.mu.Unlock()
 	defer func() {
 		f.mu.Lock()
-		f.summary.Render = time.Since(started)
+		f.summary.Render = time.Since(f.started)
 		f.mu.Unlock()
 	}()
-	ctx, cancel := context.WithTimeoutCause(f.ctx, f.terms.Timeout, ErrTimeout)
-	defer cancel()
 
 	if f.terms.Store == nil {
 		return f.attempt(ctx, store.TempStage)
@@ -48,10 +46,10 @@ func (f *flight) render() (*Spool, error) {
 	if errors.Is(err, ErrNoSpace) && f.makeRoom() {
 		spool, err = f.attempt(ctx, f.terms.Store.Stage)
 	}
-	if errors.Is(err, ErrNoSpace) {
-		spool, err = f.attempt(ctx, store.TempStage)
-		if spool != nil {
-			spool.outside = true
+	if errors.Is(err, ErrNoSpace) || errors.Is(err, errNoStage) {
+		unkept := err
+		if spool, err = f.attempt(ctx, store.TempStage); err == nil {
+			spool.unkept = unkept
 		}
 	}
 	return spool, err
@@ -65,21 +63,20 @@ func (f *flight) makeRoom() bool {
 	return f.terms.Store.MakeRoom(2*written + minRoom)
 }
 
-// attempt renders into one spool and follows its growth.
+// attempt renders into one spool, and returns when the encoder is gone.
 func (f *flight) attempt(ctx context.Context, place func() (*store.Stage, error)) (*Spool, error) {
-	stage, err := place()
-	if err != nil {
-		return nil, spaceError(err)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
-	spool, err := newSpool(stage)
+	spool, err := openSpool(place)
 	if err != nil {
-		_ = stage.Remove()
-		return nil, spaceError(err)
+		return nil, fmt.Errorf("%w: %w", errNoStage, err)
 	}
 	f.mu.Lock()
 	f.spools = append(f.spools, spool)
-	f.dropOldSpools()
+	unused := f.unusedSpools()
 	f.mu.Unlock()
+	unused.close()
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -87,70 +84,7 @@ func (f *flight) attempt(ctx context.Context, place func() (*store.Stage, error)
 	go func() {
 		ended <- guard(func() error { return f.job.Render(ctx, spool) })
 	}()
-	interval := time.NewTimer(firstByteInterval)
-	defer interval.Stop()
-	for {
-		select {
-		case err := <-ended:
-			if err == nil {
-				spool.Release()
-			}
-			if tooLarge := f.follow(spool); err == nil {
-				err = tooLarge
-			}
-			return spool, f.causeOf(err)
-		case <-interval.C:
-			if err := f.follow(spool); err != nil {
-				cancel(err)
-			}
-			interval.Reset(f.interval())
-		}
-	}
-}
-
-// follow shows listeners what has been written since, and says when the variant must not grow on.
-func (f *flight) follow(spool *Spool) error {
-	written, visible, err := spool.measure()
-	if err != nil {
-		return fmt.Errorf("reading the spool: %w", err)
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.written = written
-	if visible > f.visible {
-		if f.visible == 0 {
-			f.summary.FirstByte = time.Since(f.started)
-		}
-		f.live, f.visible = spool.live, visible
-		f.dropOldSpools()
-		f.wake()
-	}
-	if f.terms.MaxSize > 0 && written > f.terms.MaxSize {
-		return ErrTooLarge
-	}
-	return nil
-}
-
-// dropOldSpools gives back the room of spools that no listener needs any more: all but the latest, once it has
-// what the one before it had. The mutex is held.
-func (f *flight) dropOldSpools() {
-	latest := f.spools[len(f.spools)-1]
-	if f.visible > 0 && f.live != latest.live {
-		return
-	}
-	for _, s := range f.spools[:len(f.spools)-1] {
-		s.remove()
-	}
-	f.spools = append(f.spools[:0], latest)
-}
-
-func (f *flight) interval() time.Duration {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.visible == 0 {
-		return firstByteInterval
-	}
-	return growthInterval
+	return spool, causeOf(ctx, f.watch(spool, ended, cancel))
 }
 
 // guard makes a panic in a job an error like any other: a bug there must cost one render, not the server and

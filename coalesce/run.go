@@ -1,57 +1,93 @@
 package coalesce
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/admission"
 )
 
 // The life of a flight, from its own goroutine.
 
-// run is the whole flight. The encoder of the flight that had the same ID before must be gone first: there is
-// never more than one per ID.
-func (f *flight) run(predecessor *flight) {
-	defer f.group.gone(f)
-	defer f.cancel(ErrCancelled)
+// lingerTime is how long a finished spool that the store did not take stays, for those who come a moment late.
+const lingerTime = time.Second
+
+func (f *flight) run() {
+	// Last of all, since it may bring about the end of the group, which waits for what is still running.
 	defer f.job.Close()
-	if predecessor != nil {
-		defer func() { <-predecessor.gone }()
-		select {
-		case <-predecessor.gone:
-		case <-f.ctx.Done():
-		}
-	}
+	defer f.group.running.Done()
+	defer f.cancel(ErrCancelled)
 	f.fly()
 	f.report()
 	f.linger()
 	f.dispose()
 }
 
+// fly is all of a flight that has something running.
 func (f *flight) fly() {
-	if f.isStored() {
-		f.end(ErrStored)
-		return
+	defer f.group.letGo(f)
+	defer f.endPreparation()
+	patience := time.NewTimer(f.terms.Timeout)
+	defer patience.Stop()
+	f.end(f.reach(patience.C))
+}
+
+// reach leads to the complete variant, or returns what came in the way.
+func (f *flight) reach(patience <-chan time.Time) error {
+	if err := f.takeTurn(patience); err != nil {
+		return err
 	}
-	if err := f.admit(); err != nil {
-		f.end(err)
-		return
+	if f.isStored() {
+		return ErrStored
+	}
+	if err := f.admit(patience); err != nil {
+		return err
 	}
 	spool, err := f.render()
-	if err == nil {
-		err = f.keep(spool)
+	if err != nil {
+		return err
 	}
-	f.end(err)
+	return f.keep(spool)
+}
+
+// takeTurn waits until the encoder of the flight that had the same ID before is gone: there is never more than one
+// per ID. Whoever is too impatient for that is refused like one that waited too long for a slot.
+func (f *flight) takeTurn(patience <-chan time.Time) error {
+	for {
+		other := f.group.hold(f)
+		if other == nil {
+			return nil
+		}
+		select {
+		case <-other.gone:
+		case <-f.ctx.Done():
+			return context.Cause(f.ctx)
+		case <-patience:
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return &admission.Refusal{
+				Reason: admission.Timeout, Class: f.class, RetryAfter: f.group.budget.Stats().RetryAfter,
+			}
+		}
+	}
 }
 
 // isStored looks once more: the variant may have been put into the store between a listener's look and this
-// flight's start.
+// flight's start. It looks as a listener will: one that were told to open what cannot be opened would come back
+// and be told the same again.
 func (f *flight) isStored() bool {
 	if f.terms.Store == nil {
 		return false
 	}
-	_, err := f.terms.Store.Stat(f.id)
-	return err == nil
+	v, err := f.terms.Store.Open(f.id)
+	if err != nil {
+		return false
+	}
+	v.Close()
+	return true
 }
 
 // keep opens the finished file for listeners and puts it into the store. A store that cannot take it costs
@@ -67,13 +103,8 @@ func (f *flight) keep(spool *Spool) error {
 		final.Close()
 		return fmt.Errorf("opening the finished variant: %w", err)
 	}
-	var storeErr error
-	stored := false
-	switch {
-	case f.terms.Store == nil:
-	case spool.outside:
-		storeErr = ErrNoSpace
-	default:
+	stored, storeErr := false, spool.unkept
+	if f.terms.Store != nil && storeErr == nil {
 		storeErr = f.terms.Store.Put(f.id, path)
 		stored = storeErr == nil
 	}
@@ -111,6 +142,6 @@ func (f *flight) linger() {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-f.group.ctx.Done():
+	case <-f.ctx.Done():
 	}
 }

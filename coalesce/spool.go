@@ -23,33 +23,36 @@ type Spool struct {
 	stage *store.Stage
 	live  *os.File // followers read it with ReadAt, all through this one descriptor
 
-	outside bool // the folder is not the store's
+	unkept error // why the folder is not the store's, where there is one
 
-	mu       sync.Mutex
-	written  int64
-	released bool
-	grown    chan struct{} // closed, and made anew, when written or released change
+	release  sync.Once
+	released chan struct{} // closed when followers may see what is written
+
+	mu      sync.Mutex
+	written int64
+	grown   chan struct{} // closed, and made anew, when written changes
 }
 
-func newSpool(stage *store.Stage) (*Spool, error) {
+func openSpool(place func() (*store.Stage, error)) (*Spool, error) {
+	stage, err := place()
+	if err != nil {
+		return nil, spaceError(err)
+	}
 	// The file is there before the encoder is: what the encoder opens and truncates is what we follow.
 	live, err := os.OpenFile(filepath.Join(stage.Dir(), LiveName), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("making the spool: %w", err)
+		_ = stage.Remove()
+		return nil, spaceError(fmt.Errorf("making the spool: %w", err))
 	}
-	return &Spool{stage: stage, live: live, grown: make(chan struct{})}, nil
+	return &Spool{stage: stage, live: live, released: make(chan struct{}), grown: make(chan struct{})}, nil
 }
 
 // Dir is the folder, to be the working directory of the encoder. It holds nothing but LiveName at first.
 func (s *Spool) Dir() string { return s.stage.Dir() }
 
-// Release lets followers see what has been written so far and all that will be.
-func (s *Spool) Release() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.released = true
-	s.wake()
-}
+// Release lets followers see what has been written so far, at once, and all that will be. Releasing twice is
+// harmless.
+func (s *Spool) Release() { s.release.Do(func() { close(s.released) }) }
 
 // Live is the file that followers read.
 func (s *Spool) Live() io.ReaderAt { return s.live }
@@ -82,17 +85,15 @@ func (s *Spool) measure() (written, visible int64, err error) {
 	defer s.mu.Unlock()
 	if info.Size() != s.written {
 		s.written = info.Size()
-		s.wake()
+		close(s.grown)
+		s.grown = make(chan struct{})
 	}
-	if s.released {
+	select {
+	case <-s.released:
 		visible = s.written
+	default:
 	}
 	return s.written, visible, nil
-}
-
-func (s *Spool) wake() {
-	close(s.grown)
-	s.grown = make(chan struct{})
 }
 
 // finalPath is the file to keep: the one that was streamed, unless the job wrote another.

@@ -1,0 +1,90 @@
+package coalesce
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// How a flight shows its listeners what there is.
+
+const (
+	// firstByteInterval is how often the spool is looked at until listeners have their first byte.
+	firstByteInterval = 2 * time.Millisecond
+	// growthInterval is how often afterwards: seldom enough that each listener writes large pieces, often
+	// enough that none runs dry.
+	growthInterval = 25 * time.Millisecond
+)
+
+// watch follows a spool's growth until the encoder has ended, and returns how it ended. Where the variant must not
+// grow on, it has the encoder stopped by cancel.
+func (f *flight) watch(spool *Spool, ended <-chan error, cancel context.CancelCauseFunc) error {
+	timer := time.NewTimer(firstByteInterval)
+	defer timer.Stop()
+	released := spool.released
+	for {
+		select {
+		case err := <-ended:
+			if err == nil {
+				return f.complete(spool)
+			}
+			_, _ = f.follow(spool) // how much was written; what is wrong with it does not matter any more
+			return err
+		case <-released:
+			released = nil // a closed channel would be ready for ever
+		case <-timer.C:
+		}
+		visible, err := f.follow(spool)
+		if err != nil {
+			cancel(err)
+		}
+		timer.Reset(interval(visible))
+	}
+}
+
+// complete shows the rest of a render that ended well.
+func (f *flight) complete(spool *Spool) error {
+	spool.Release()
+	visible, err := f.follow(spool)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if visible < f.visible {
+		return errDiffers
+	}
+	return nil
+}
+
+// follow shows listeners what has been written since, and returns how much of the spool they may see. The error
+// says why the variant must not grow on.
+func (f *flight) follow(spool *Spool) (visible int64, err error) {
+	written, visible, err := spool.measure()
+	if err != nil {
+		return 0, fmt.Errorf("reading the spool: %w", err)
+	}
+	f.mu.Lock()
+	f.written = written
+	if visible > f.visible {
+		if f.visible == 0 {
+			f.summary.FirstByte = time.Since(f.started)
+		}
+		f.live, f.visible = spool.live, visible
+		f.wake()
+	}
+	unused := f.unusedSpools()
+	f.mu.Unlock()
+	unused.close()
+	if f.terms.MaxSize > 0 && written > f.terms.MaxSize {
+		return visible, ErrTooLarge
+	}
+	return visible, nil
+}
+
+func interval(visible int64) time.Duration {
+	if visible == 0 {
+		return firstByteInterval
+	}
+	return growthInterval
+}
