@@ -7,6 +7,7 @@ package store
 import (
 	"errors"
 	"io"
+	"sync"
 	"time"
 )
 
@@ -29,10 +30,18 @@ type ID struct {
 
 // Valid reports whether the ID is well-formed. Nothing else ever becomes part of a path.
 func (id ID) Valid() bool {
-	return len(id.Scope) == 16 && len(id.Key) == 64 && isHex(id.Scope) && isHex(id.Key)
+	return isHexOf(id.Scope, scopeDigits) && isHexOf(id.Key, keyDigits)
 }
 
-func isHex(s string) bool {
+const (
+	scopeDigits = 16
+	keyDigits   = 64
+)
+
+func isHexOf(s string, digits int) bool {
+	if len(s) != digits {
+		return false
+	}
 	for i := range len(s) {
 		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
 			return false
@@ -46,22 +55,23 @@ type Info struct {
 	ID       ID
 	Size     int64
 	Stored   time.Time // when it was put here
-	LastUsed time.Time
+	LastUsed time.Time // of what comes with an open variant: this use
 }
 
-// Variant is a finished variant, open for reading. Close it: the store evicts nothing that is open.
+// Variant is a finished variant, open for reading. Close it: the store evicts nothing that is open. Several may
+// be open of one ID, each with its own position.
 type Variant struct {
 	Info
 	Content io.ReadSeeker // an *os.File where the store is a folder, so that it can be sent without copying
 	close   func()
 }
 
-// Close gives the variant back to the store.
+// Close gives the variant back to the store. Closing twice is harmless.
 func (v *Variant) Close() { v.close() }
 
 // NewVariant is for implementations of Store. close is called once.
 func NewVariant(info Info, content io.ReadSeeker, close func()) *Variant {
-	return &Variant{Info: info, Content: content, close: close}
+	return &Variant{Info: info, Content: content, close: sync.OnceFunc(close)}
 }
 
 // Stats are what a store amounts to.
@@ -81,14 +91,15 @@ type Store interface {
 	// Stage makes a private folder to render into. Put is cheap for files in it.
 	Stage() (*Stage, error)
 	// Put takes the finished file at path, which lies in a folder from Stage, and keeps it under id. From
-	// then on the file is the store's; where Put fails it stays where it is. Only a complete file may be put.
+	// then on the file is the store's; where Put fails it stays where it is. Only a complete file may be put,
+	// and no empty one. One larger than the whole store may be is refused with ErrTooLarge.
 	Put(id ID, path string) error
 	// Delete forgets a variant, or returns ErrNotFound. Those who have it open read on.
 	Delete(id ID) error
-	// MakeRoom gives up least recently used variants until about n bytes are free on the medium, and reports
-	// whether it gave up any.
+	// MakeRoom gives up least recently used variants until about n bytes are free on the medium, for somebody
+	// who found it full. It reports whether to try again: that many are free now, or at least some were given up.
 	MakeRoom(n int64) bool
-	// List calls yield for the variants with this key, whatever their scope.
+	// List finds the variants with this key, whatever their scope.
 	List(key string) []Info
 	// Stats reads the totals.
 	Stats() Stats

@@ -1,3 +1,5 @@
+//go:build dragonfly || linux || openbsd
+
 package store
 
 import (

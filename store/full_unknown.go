@@ -1,0 +1,5 @@
+//go:build !unix && !windows
+
+package store
+
+func isFull(error) bool { return false }
