@@ -26,6 +26,7 @@ func init() {
 const (
 	defaultQueue         = 32
 	defaultRenderTimeout = 5 * time.Minute
+	defaultProbeTimeout  = 10 * time.Second
 	defaultMaxSourceSize = 2_000_000_000 // "2GB" as Caddy spells sizes: powers of ten
 )
 
@@ -40,6 +41,12 @@ type App struct {
 
 	// How many renders may wait for a slot. Default: 32. 0 means that none waits.
 	Queue *int `json:"queue,omitempty"`
+
+	// How many ffprobes run at once. None waits for another: what is above it is refused. Default: 4 × slots.
+	Probes int `json:"probes,omitempty"`
+
+	// How long a probe may take. Default: 10s.
+	ProbeTimeout caddy.Duration `json:"probe_timeout,omitempty"`
 
 	// How long a render may take, and how long one may wait for its slot. Default: 5m.
 	RenderTimeout caddy.Duration `json:"render_timeout,omitempty"`
@@ -112,6 +119,12 @@ func (a *App) setDefaults() {
 	if a.RenderTimeout == 0 {
 		a.RenderTimeout = caddy.Duration(defaultRenderTimeout)
 	}
+	if a.Probes == 0 {
+		a.Probes = 4 * a.Slots
+	}
+	if a.ProbeTimeout == 0 {
+		a.ProbeTimeout = caddy.Duration(defaultProbeTimeout)
+	}
 	if a.MaxSourceSize == 0 {
 		a.MaxSourceSize = defaultMaxSourceSize
 	}
@@ -123,11 +136,14 @@ func (a *App) setDefaults() {
 	}
 }
 
-func (a *App) limits() admission.Limits {
-	return admission.Limits{
-		Slots:   a.Slots,
-		Queue:   *a.Queue,
-		MaxWait: time.Duration(a.RenderTimeout),
+func (a *App) limits() limits {
+	return limits{
+		Limits: admission.Limits{
+			Slots:   a.Slots,
+			Queue:   *a.Queue,
+			MaxWait: time.Duration(a.RenderTimeout),
+		},
+		probes: a.Probes,
 	}
 }
 

@@ -37,7 +37,9 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //	audio_proxy {
 //		slots            <n>
 //		queue            <n>
+//		probes           <n>
 //		render_timeout   <duration>
+//		probe_timeout    <duration>
 //		max_source_size  <size>
 //		max_variant_size <size>
 //		store            file_system [<dir>] {
@@ -73,6 +75,10 @@ func (a *App) unmarshalOption(d *caddyfile.Dispenser, name string) (err error) {
 		var n int
 		n, err = intArg(d, 0)
 		a.Queue = &n
+	case "probes":
+		a.Probes, err = intArg(d, 1)
+	case "probe_timeout":
+		a.ProbeTimeout, err = durationArg(d)
 	case "render_timeout":
 		a.RenderTimeout, err = durationArg(d)
 	case "max_source_size":

@@ -19,15 +19,22 @@ import (
 type engine struct {
 	budget  *admission.Budget
 	flights *coalesce.Group
+	probes  *probes
 
 	mu         sync.Mutex
 	registered []registration // in the order in which they were started; the last one's limits apply
 }
 
+// limits are what the active config allows the engine.
+type limits struct {
+	admission.Limits
+	probes int
+}
+
 // registration is one running app's say about the limits.
 type registration struct {
 	app    *App
-	limits admission.Limits
+	limits limits
 }
 
 // engineKey is the one key of the engine pool.
@@ -67,7 +74,7 @@ func pooled[T any](pool *caddy.UsagePool) []T {
 
 // holdEngine returns the process's engine, making it with these limits if there is none yet. Give it back with
 // releaseEngine.
-func holdEngine(limits admission.Limits) *engine {
+func holdEngine(limits limits) *engine {
 	e, _, _ := enginePool.LoadOrNew(engineKey, func() (caddy.Destructor, error) {
 		return newEngine(limits), nil
 	})
@@ -80,9 +87,9 @@ func releaseEngine() {
 	}
 }
 
-func newEngine(limits admission.Limits) *engine {
-	budget := admission.New(limits)
-	return &engine{budget: budget, flights: coalesce.NewGroup(budget)}
+func newEngine(limits limits) *engine {
+	budget := admission.New(limits.Limits)
+	return &engine{budget: budget, flights: coalesce.NewGroup(budget), probes: newProbes(limits.probes)}
 }
 
 // Destruct is called when no config has an audio_proxy any more and no render is left.
@@ -98,11 +105,16 @@ func (e *engine) end() {
 }
 
 // register applies the limits of an app that starts.
-func (e *engine) register(app *App, limits admission.Limits) {
+func (e *engine) register(app *App, limits limits) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.registered = append(e.registered, registration{app, limits})
-	e.budget.SetLimits(limits)
+	e.apply(limits)
+}
+
+func (e *engine) apply(limits limits) {
+	e.budget.SetLimits(limits.Limits)
+	e.probes.setLimit(limits.probes)
 }
 
 // unregister takes them back: the limits are again those of the config that still runs. It does nothing for an
@@ -112,7 +124,7 @@ func (e *engine) unregister(app *App) {
 	defer e.mu.Unlock()
 	e.registered = slices.DeleteFunc(e.registered, func(r registration) bool { return r.app == app })
 	if n := len(e.registered); n > 0 {
-		e.budget.SetLimits(e.registered[n-1].limits)
+		e.apply(e.registered[n-1].limits)
 	}
 }
 

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"os"
-	"os/exec"
 	"strconv"
 	"time"
 
@@ -93,6 +91,19 @@ func refusalOf(err error) *refusal {
 	if r, ok := errors.AsType[*admission.Refusal](err); ok {
 		return admissionRefusal(r)
 	}
+	switch {
+	case errors.Is(err, ffmpeg.ErrNotRunnable):
+		return newRefusal(http.StatusInternalServerError, "not_configured", cacheNever,
+			"ffmpeg cannot be run (settings: ffmpeg, ffprobe).", err)
+	case errors.Is(err, errProbeTimeout):
+		return newRefusal(http.StatusGatewayTimeout, "probe_timeout", cacheNever,
+			"The source could not be examined in time (setting: probe_timeout).", err)
+	case errors.Is(err, errProbesBusy):
+		r := newRefusal(http.StatusTooManyRequests, "queue_full", cacheNever,
+			"Too many sources are being examined (setting: probes).", err)
+		r.retryAfter = time.Second
+		return r
+	}
 	if f, ok := errors.AsType[*ffmpeg.Error](err); ok {
 		return ffmpegRefusal(f)
 	}
@@ -116,9 +127,6 @@ func refusalOf(err error) *refusal {
 			"The render took too long (setting: render_timeout).", err)
 	case errors.Is(err, coalesce.ErrTooLarge):
 		return renderFailed("The variant is larger than allowed (setting: max_variant_size).", err)
-	case errors.Is(err, exec.ErrNotFound), errors.Is(err, os.ErrPermission):
-		return newRefusal(http.StatusInternalServerError, "not_configured", cacheNever,
-			"ffmpeg cannot be run (setting: ffmpeg).", err)
 	}
 	return renderFailed("The render failed; the server's log says why.", err)
 }

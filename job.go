@@ -2,8 +2,14 @@ package audioproxy
 
 import (
 	"context"
-	"net/http"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
 
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/admission"
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/coalesce"
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/ffmpeg"
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/source"
@@ -16,44 +22,129 @@ type job struct {
 	tools   ffmpeg.Tools
 	options urlapi.Options
 	input   *source.Input
-	facts   ffmpeg.Facts
-	plan    ffmpeg.Plan
+	prober  prober
+	nice    int
 	release func()
+
+	facts ffmpeg.Facts
+	plan  ffmpeg.Plan
 }
 
 // newJob takes over the input.
 func (a *App) newJob(v *variant, in *source.Input) *job {
-	return &job{tools: a.tools, options: v.options, input: in, release: a.hold()}
+	return &job{
+		tools:   a.tools,
+		options: v.options,
+		input:   in,
+		prober:  a.prober(v, in),
+		nice:    niceness(v.class),
+		release: a.hold(),
+	}
 }
 
-// Prepare plans the render.
-func (j *job) Prepare(context.Context) error {
+// prober examines an opened source.
+func (a *App) prober(v *variant, in *source.Input) prober {
+	return prober{
+		pool:    a.engine.probes,
+		tools:   a.tools,
+		timeout: time.Duration(a.ProbeTimeout),
+		key:     sourceKey{v.id.Scope, v.source.String(), in.Validator},
+		input:   in,
+	}
+}
+
+// niceness is how far the kernel puts a class's encoders behind others: a little for those that nobody waits for.
+func niceness(class admission.Class) int {
+	switch class {
+	case admission.Normal:
+		return 5
+	case admission.Low:
+		return 10
+	}
+	return 0
+}
+
+// Prepare finds out what the render's arguments depend on, and plans it. Most depend on nothing.
+func (j *job) Prepare(ctx context.Context) error {
+	need := ffmpeg.Needs(j.options)
 	var err error
+	if need.Facts {
+		if j.facts, err = j.prober.Facts(ctx); err != nil {
+			return err
+		}
+	}
+	if need.Length {
+		if err := j.measure(ctx); err != nil {
+			return err
+		}
+	}
 	j.plan, err = ffmpeg.NewPlan(j.options, j.facts)
 	return err
 }
 
-// Render runs ffmpeg. A source that was written to meanwhile makes a variant of neither what it was nor what it
-// is.
-func (j *job) Render(ctx context.Context, spool *coalesce.Spool) error {
-	in := ffmpeg.Input{File: j.input.File, Ext: j.input.Ext}
-	if err := j.tools.Render(ctx, j.plan, in, spool, 0); err != nil {
+// measure finds out how much of the source its trim leaves.
+func (j *job) measure(ctx context.Context) error {
+	frames, err := j.prober.Frames(ctx, j.facts, j.options.Trim)
+	if err != nil {
 		return err
 	}
+	if frames == 0 {
+		return errOptions(fmt.Errorf("the trim leaves nothing of the source (option: t)"))
+	}
+	j.facts.ClipFrames = frames
+	return nil
+}
+
+// Render makes the variant. A source that was written to meanwhile makes a variant of neither what it was nor
+// what it is.
+func (j *job) Render(ctx context.Context, spool *coalesce.Spool) error {
+	in := ffmpeg.Input{File: j.input.File, Ext: j.input.Ext}
+	var err error
+	if j.options.Format == urlapi.Peaks {
+		err = j.draw(ctx, in, spool)
+	} else {
+		err = j.tools.Render(ctx, j.plan, in, spool, j.nice)
+	}
+	if err != nil {
+		return spaceError(err)
+	}
 	return j.input.Unchanged()
+}
+
+// spaceError tells the flight when another place for the spool may help.
+func spaceError(err error) error {
+	failure, ok := errors.AsType[*ffmpeg.Error](err)
+	if ok && failure.Class == ffmpeg.NoSpace || errors.Is(err, syscall.ENOSPC) {
+		return fmt.Errorf("%w: %w", coalesce.ErrNoSpace, err)
+	}
+	return err
+}
+
+// draw writes the source's peaks.
+func (j *job) draw(ctx context.Context, in ffmpeg.Input, spool *coalesce.Spool) error {
+	run, src, err := j.tools.On(in, spool.Dir())
+	if err != nil {
+		return err
+	}
+	waveform, err := ffmpeg.Peaks(ctx, run, src, j.options, j.facts)
+	if err != nil {
+		return err
+	}
+	live, err := os.OpenFile(filepath.Join(spool.Dir(), ffmpeg.LiveName), os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("writing peaks: %w", err)
+	}
+	if err := waveform.Write(live, j.options.PeaksFormat); err != nil {
+		live.Close()
+		return fmt.Errorf("writing peaks: %w", err)
+	}
+	return live.Close()
 }
 
 // Close gives up the source.
 func (j *job) Close() {
 	j.input.Close()
 	j.release()
-}
-
-func serveHealth(w http.ResponseWriter) error {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", cacheNever)
-	_, err := w.Write([]byte(`{"status":"ok"}` + "\n"))
-	return err
 }
 
 var _ coalesce.Job = (*job)(nil)

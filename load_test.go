@@ -60,7 +60,7 @@ func TestFiftyListenersShareOneRender(t *testing.T) {
 			t.Errorf("listener %d got %d bytes (%v), the first one %d", i, len(a.body), a.err, len(answers[0].body))
 		}
 	}
-	if _, seconds := probe(t, answers[0].body); seconds < 599.9 || seconds > 600.1 {
+	if _, seconds := examine(t, answers[0].body); seconds < 599.9 || seconds > 600.1 {
 		t.Errorf("the variant lasts %.3f s, want 600", seconds)
 	}
 }

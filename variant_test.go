@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// duration is what ffprobe says of a body, in seconds, with the codec.
-func probe(t *testing.T, body []byte) (codec string, seconds float64) {
+// examine has ffprobe say what a body is, and how many seconds it lasts.
+func examine(t *testing.T, body []byte) (codec string, seconds float64) {
 	t.Helper()
 	cmd := exec.Command("ffprobe", "-v", "error", "-show_entries", "stream=codec_name:format=duration", "-of", "csv=p=0", "-")
 	file := filepath.Join(t.TempDir(), "body")
@@ -44,7 +44,7 @@ func TestFirstRequestIsRenderedAndTheSecondIsStored(t *testing.T) {
 	if first.header.Get("Content-Length") != "" || first.header.Get("Accept-Ranges") != "" {
 		t.Errorf("a stream claims a length or ranges: %v", first.header)
 	}
-	codec, seconds := probe(t, first.body)
+	codec, seconds := examine(t, first.body)
 	if codec != "opus" || seconds < 1.98 || seconds > 2.02 {
 		t.Errorf("got %s of %.3f s, want opus of 2.0 s", codec, seconds)
 	}
@@ -80,7 +80,7 @@ func TestEveryFormatPlays(t *testing.T) {
 				continue
 			}
 			stored := s.get(url)
-			got, seconds := probe(t, stored.body)
+			got, seconds := examine(t, stored.body)
 			// ADTS has no header that could say its length: ffprobe guesses. Of an MP3 it says how long all
 			// frames are, with the 25 ms in front that a player skips.
 			if got != codec || format != "aac" && (seconds < 2.97 || seconds > 3.04) || stored.cache() != "HIT" {

@@ -3,6 +3,7 @@ package ffmpeg
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -14,6 +15,9 @@ import (
 // ffmpeg stalled on its input has been seen alive 8 s after SIGTERM; one that is encoding ends within
 // milliseconds.
 const killGrace = 2 * time.Second
+
+// ErrNotRunnable: a program could not even be started.
+var ErrNotRunnable = errors.New("the program cannot be run")
 
 // Process is one run of ffmpeg or ffprobe: what to start, and where its streams go.
 type Process struct {
@@ -66,7 +70,7 @@ func (p *Process) run(ctx context.Context) error {
 		return err
 	}
 	if err := cmd.Start(); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrNotRunnable, err)
 	}
 	streams.started()
 	if p.Nice != 0 {

@@ -9,17 +9,6 @@ import (
 	"path/filepath"
 )
 
-// Tools are the programs to run.
-type Tools struct {
-	FFmpeg, FFprobe string // paths
-}
-
-// Input is an opened source.
-type Input struct {
-	File *os.File
-	Ext  string // ".wav", or "" where there is none fit to be part of a file name
-}
-
 // Output is where a render goes: a folder, and a file in it that is followed while it grows.
 type Output interface {
 	// Dir is the folder, private to this render.
@@ -43,8 +32,12 @@ const (
 // source with audio and without video, and audio has been written. It returns nil when ffmpeg ended well and
 // there is audio in the file; otherwise the cause of ctx, where that ended, or an *Error.
 func (t Tools) Render(ctx context.Context, plan Plan, in Input, out Output, nice int) error {
-	name, err := linkInput(out.Dir(), in.Ext)
+	run, source, err := t.On(in, out.Dir())
 	if err != nil {
+		return err
+	}
+	ask := func(ctx context.Context) error {
+		_, err := Probe(ctx, run, source)
 		return err
 	}
 	tagsOut, tagsIn, err := os.Pipe()
@@ -59,7 +52,7 @@ func (t Tools) Render(ctx context.Context, plan Plan, in Input, out Output, nice
 	defer cancel(nil)
 	gate := make(chan error, 1)
 	go func() {
-		err := t.openGate(runCtx, plan, w, in, out)
+		err := openGate(runCtx, plan, w, out, ask)
 		if err != nil {
 			cancel(err)
 		}
@@ -67,16 +60,16 @@ func (t Tools) Render(ctx context.Context, plan Plan, in Input, out Output, nice
 	}()
 	process := Process{
 		Path:   t.FFmpeg,
-		Args:   plan.ArgsWithTags("file:"+name, "pipe:4", "file:"+LiveName, "file:"+FinalName),
+		Args:   plan.ArgsWithTags(source.URL, "pipe:4", "file:"+LiveName, "file:"+FinalName),
 		Dir:    out.Dir(),
 		Files:  []*os.File{in.File, tagsOut},
 		Stderr: w,
 		Nice:   nice,
 	}
 	err = process.Run(runCtx)
-	w.end()
-	cancel(nil)
+	cancel(nil) // the gate has had its time; what it did not see, prove does
 	gateErr := <-gate
+	w.end()
 	if cause := context.Cause(ctx); cause != nil && err != nil {
 		return cause
 	}
@@ -86,30 +79,35 @@ func (t Tools) Render(ctx context.Context, plan Plan, in Input, out Output, nice
 	if err != nil {
 		return w.classify(err)
 	}
-	return t.prove(ctx, plan, w, in, out, gateErr == nil)
+	if gateErr == nil {
+		ask = nil // it has been asked, if need was
+	}
+	return prove(ctx, plan, w, out, ask)
 }
 
 // openGate releases the output once it may be seen. It returns an *Error when the source turns out not to be
-// one that may be rendered, and the cause of ctx when ffmpeg ended before there was anything to release.
-func (t Tools) openGate(ctx context.Context, plan Plan, w *watch, in Input, out Output) error {
+// one that may be rendered, and the cause of ctx when ffmpeg ended before there was anything to release. ask has
+// ffprobe look at the source.
+func openGate(ctx context.Context, plan Plan, w *watch, out Output, ask func(context.Context) error) error {
 	verdict, err := w.verdict(ctx, func(ctx context.Context) error {
 		_, err := out.AwaitGrowth(ctx, 0)
 		return err
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	readable := verdict != Pending && verdict != Unreadable
-	if !readable {
-		// Something is being written by an ffmpeg whose words we cannot read: ask another witness.
-		if verdict, err = t.askProbe(ctx, in, out.Dir()); err != nil {
+	case verdict == Pending || verdict == Unreadable:
+		// Something is being written by an ffmpeg whose words we cannot read: hear another witness.
+		if err := ask(ctx); err != nil {
+			if cause := context.Cause(ctx); cause != nil {
+				return cause // it was interrupted, and says nothing of the source
+			}
 			return err
 		}
-	}
-	if err := acceptable(verdict); err != nil {
-		return err
-	}
-	if readable {
+	default:
+		if err := acceptable(verdict); err != nil {
+			return err
+		}
 		if err := awaitAudio(ctx, plan, out); err != nil {
 			return err
 		}
@@ -146,27 +144,24 @@ func awaitAudio(ctx context.Context, plan Plan, out Output) error {
 }
 
 // prove looks at what a render that ended well has left: a source that is none, or a file without audio, is no
-// success, whatever the exit status. released says that the gate has let it pass already.
-func (t Tools) prove(ctx context.Context, plan Plan, w *watch, in Input, out Output, released bool) error {
+// success, whatever the exit status. ask has ffprobe look at the source; nil where it has.
+func prove(ctx context.Context, plan Plan, w *watch, out Output, ask func(context.Context) error) error {
 	verdict := w.report.Verdict()
-	if readable := verdict != Unreadable; readable {
+	if verdict != Unreadable {
 		if err := acceptable(verdict); err != nil {
 			return err
 		}
 		return proveFiles(plan, w, out)
 	}
-	// All we can say of a file that we don't know the maker of is that there is one.
+	// All we can say of a file whose maker we don't understand is that there is one.
 	size, err := fileSize(filepath.Join(out.Dir(), LiveName))
 	if err != nil || size == 0 {
 		return w.classify(err)
 	}
-	if released {
-		return nil
+	if ask != nil {
+		return ask(ctx)
 	}
-	if verdict, err = t.askProbe(ctx, in, out.Dir()); err != nil {
-		return err
-	}
-	return acceptable(verdict)
+	return nil
 }
 
 func fileSize(path string) (int64, error) {

@@ -34,8 +34,8 @@ func newWatch(tags *os.File) *watch {
 func (w *watch) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.tail.Write(p)
-	w.report.Write(p)
+	_, _ = w.tail.Write(p)
+	_, _ = w.report.Write(p)
 	w.settle()
 	return len(p), nil
 }
@@ -110,15 +110,3 @@ func (w *watch) classify(err error) error {
 
 // refusal is the gate's word against a source, if that is what err is.
 func refusal(err error) (*Error, bool) { return errors.AsType[*Error](err) }
-
-// tail keeps the end of a stream.
-type tail struct{ kept []byte }
-
-func (t *tail) Write(p []byte) {
-	t.kept = append(t.kept, p[max(0, len(p)-tailLimit):]...)
-	if len(t.kept) > 4*tailLimit {
-		t.kept = append(t.kept[:0], t.kept[len(t.kept)-tailLimit:]...)
-	}
-}
-
-func (t *tail) bytes() []byte { return t.kept[max(0, len(t.kept)-tailLimit):] }

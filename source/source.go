@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync/atomic"
 )
 
 var (
@@ -55,10 +56,19 @@ type Input struct {
 	Validator string
 
 	opened os.FileInfo
+	more   atomic.Int32 // holders besides the first
 }
 
-// Close gives back the descriptor. Children that already got it keep theirs.
-func (in *Input) Close() error { return in.File.Close() }
+// Hold keeps the input open for one more holder, who closes it too.
+func (in *Input) Hold() { in.more.Add(1) }
+
+// Close gives back the descriptor, once every holder has closed the input. Children that already got it keep theirs.
+func (in *Input) Close() error {
+	if in.more.Add(-1) >= 0 {
+		return nil
+	}
+	return in.File.Close()
+}
 
 // Reader returns a reader over the whole source with an offset of its own, for any number of them at once.
 func (in *Input) Reader() *io.SectionReader { return io.NewSectionReader(in.File, 0, in.Size) }
