@@ -56,6 +56,9 @@ func (s *FileSystem) namesOf(id ID) ([]string, error) {
 	names, err := readNames(s.fanDir(id))
 	own := names[:0]
 	for _, name := range names {
+		if !strings.HasPrefix(name, id.Key) {
+			continue // before anything is parsed: this is the price of a miss
+		}
 		if key, _, ok := parseName(name); ok && key == id.Key {
 			own = append(own, name)
 		}
