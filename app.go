@@ -27,6 +27,7 @@ const (
 	defaultQueue         = 32
 	defaultRenderTimeout = 5 * time.Minute
 	defaultProbeTimeout  = 10 * time.Second
+	defaultRangeWait     = 30 * time.Second
 	defaultMaxSourceSize = 2_000_000_000 // "2GB" as Caddy spells sizes: powers of ten
 )
 
@@ -42,6 +43,13 @@ type App struct {
 	// How many renders may wait for a slot. Default: 32. 0 means that none waits.
 	Queue *int `json:"queue,omitempty"`
 
+	// At most so many slots may be held by a class and those below it together. Default: no such limit.
+	ClassLimits map[string]int `json:"class_limits,omitempty"`
+
+	// How many waiting renders make /ready answer 503, until they are down to half as many. Default: half the
+	// queue, at least 1. 0 turns it off.
+	ReadyThreshold *int `json:"ready_threshold,omitempty"`
+
 	// How many ffprobes run at once. None waits for another: what is above it is refused. Default: 4 × slots.
 	Probes int `json:"probes,omitempty"`
 
@@ -50,6 +58,14 @@ type App struct {
 
 	// How long a render may take, and how long one may wait for its slot. Default: 5m.
 	RenderTimeout caddy.Duration `json:"render_timeout,omitempty"`
+
+	// How long a request for a range of a variant that is not there yet waits for it to be. After that the
+	// whole variant is streamed. Default: 30s.
+	RangeWait caddy.Duration `json:"range_wait,omitempty"`
+
+	// What becomes of a render whose last listener has left: "cancel" (the default) stops it, "finish" lets it
+	// go on, for the store, while nobody waits for its slot.
+	Abandoned string `json:"abandoned,omitempty"`
 
 	// The largest source that is rendered, in bytes. Default: 2 GB.
 	MaxSourceSize int64 `json:"max_source_size,omitempty"`
@@ -92,7 +108,7 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 func (a *App) Provision(ctx caddy.Context) error {
 	a.logger = ctx.Logger()
 	a.setDefaults()
-	if err := a.limits().Validate(); err != nil {
+	if err := a.checkSettings(); err != nil {
 		return err
 	}
 	if err := a.findTools(); err != nil {
@@ -125,6 +141,9 @@ func (a *App) setDefaults() {
 	if a.ProbeTimeout == 0 {
 		a.ProbeTimeout = caddy.Duration(defaultProbeTimeout)
 	}
+	if a.RangeWait == 0 {
+		a.RangeWait = caddy.Duration(defaultRangeWait)
+	}
 	if a.MaxSourceSize == 0 {
 		a.MaxSourceSize = defaultMaxSourceSize
 	}
@@ -136,8 +155,32 @@ func (a *App) setDefaults() {
 	}
 }
 
+// What becomes of an abandoned render.
+const (
+	abandonedCancel = "cancel"
+	abandonedFinish = "finish"
+)
+
+func (a *App) checkSettings() error {
+	for class := range a.ClassLimits {
+		if _, err := admission.ParseClass(class); err != nil {
+			return fmt.Errorf("class_limit: %w", err)
+		}
+	}
+	if a.ReadyThreshold != nil && *a.ReadyThreshold < 0 {
+		return fmt.Errorf("ready_threshold must be 0 or more, not %d", *a.ReadyThreshold)
+	}
+	switch a.Abandoned {
+	case "", abandonedCancel, abandonedFinish:
+	default:
+		return fmt.Errorf("abandoned is %s or %s, not %q", abandonedCancel, abandonedFinish, a.Abandoned)
+	}
+	return a.limits().Validate()
+}
+
+// limits are what this config allows the engine.
 func (a *App) limits() limits {
-	return limits{
+	l := limits{
 		Limits: admission.Limits{
 			Slots:   a.Slots,
 			Queue:   *a.Queue,
@@ -145,6 +188,18 @@ func (a *App) limits() limits {
 		},
 		probes: a.Probes,
 	}
+	for name, n := range a.ClassLimits {
+		if class, err := admission.ParseClass(name); err == nil { // checked when the config was
+			l.ClassLimits[class] = n
+		}
+	}
+	if a.ReadyThreshold != nil {
+		l.ReadyThreshold = *a.ReadyThreshold
+		if l.ReadyThreshold == 0 {
+			l.ReadyThreshold = admission.ReadyAlways
+		}
+	}
+	return l
 }
 
 // findTools finds the programs. One that is named must be there; which name was meant is told, not guessed.
@@ -224,6 +279,8 @@ func (a *App) terms(s store.Store) coalesce.Terms {
 		Timeout: time.Duration(a.RenderTimeout),
 		MaxSize: a.MaxVariantSize,
 		Ended:   a.logRender,
+
+		FinishAbandoned: a.Abandoned == abandonedFinish,
 	}
 }
 

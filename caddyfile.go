@@ -2,7 +2,9 @@ package audioproxy
 
 import (
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
@@ -12,6 +14,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/admission"
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/urlapi"
 )
 
 func init() {
@@ -37,9 +40,13 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //	audio_proxy {
 //		slots            <n>
 //		queue            <n>
+//		class_limit      <class> <n>
+//		ready_threshold  <n>
 //		probes           <n>
 //		render_timeout   <duration>
 //		probe_timeout    <duration>
+//		range_wait       <duration>
+//		abandoned        cancel|finish
 //		max_source_size  <size>
 //		max_variant_size <size>
 //		store            file_system [<dir>] {
@@ -57,8 +64,10 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	seen := make(once)
 	for d.NextBlock(0) {
 		name := d.Val()
-		if err := seen.first(d, name); err != nil {
-			return err
+		if name != "class_limit" {
+			if err := seen.first(d, name); err != nil {
+				return err
+			}
 		}
 		if err := a.unmarshalOption(d, name); err != nil {
 			return err
@@ -75,6 +84,16 @@ func (a *App) unmarshalOption(d *caddyfile.Dispenser, name string) (err error) {
 		var n int
 		n, err = intArg(d, 0)
 		a.Queue = &n
+	case "class_limit":
+		return a.unmarshalClassLimit(d)
+	case "ready_threshold":
+		var n int
+		n, err = intArg(d, 0)
+		a.ReadyThreshold = &n
+	case "range_wait":
+		a.RangeWait, err = durationArg(d)
+	case "abandoned":
+		a.Abandoned, err = wordArg(d, abandonedCancel, abandonedFinish)
 	case "probes":
 		a.Probes, err = intArg(d, 1)
 	case "probe_timeout":
@@ -95,6 +114,25 @@ func (a *App) unmarshalOption(d *caddyfile.Dispenser, name string) (err error) {
 		return d.Errf("unknown global option of audio_proxy: %q", name)
 	}
 	return err
+}
+
+func (a *App) unmarshalClassLimit(d *caddyfile.Dispenser) error {
+	class, err := classArg(d)
+	if err != nil {
+		return err
+	}
+	if _, there := a.ClassLimits[class]; there {
+		return d.Errf("class_limit %s is there twice", class)
+	}
+	n, err := intArg(d, 1)
+	if err != nil {
+		return d.Errf("class_limit takes a class and a whole number, 1 or more: class_limit %s <n>", class)
+	}
+	if a.ClassLimits == nil {
+		a.ClassLimits = make(map[string]int)
+	}
+	a.ClassLimits[class] = n
+	return nil
 }
 
 func (a *App) unmarshalStore(d *caddyfile.Dispenser) error {
@@ -160,6 +198,15 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //			<matchers>
 //		}
 //		default_class <class>
+//		preset        <name> <options>
+//		presets_only
+//		variant       <options>
+//		freshness     immutable|revalidate
+//		delivery      stream|complete
+//		client_idle   <duration>
+//		errors        json|caddy
+//		pass_thru
+//		cors          <origin>|*
 //	}
 func (h *Handler) unmarshal(d httpcaddyfile.Helper) error {
 	d.Next()
@@ -170,7 +217,7 @@ func (h *Handler) unmarshal(d httpcaddyfile.Helper) error {
 	for d.NextBlock(0) {
 		name := d.Val()
 		switch name {
-		case "source", "key", "class":
+		case "source", "key", "class", "preset":
 		default:
 			if err := seen.first(d.Dispenser, name); err != nil {
 				return err
@@ -190,10 +237,7 @@ func (h *Handler) unmarshalSetting(d httpcaddyfile.Helper, name string) (err err
 	case "key":
 		return h.unmarshalKey(d.Dispenser)
 	case "insecure":
-		h.Insecure = true
-		if d.NextArg() {
-			return d.ArgErr()
-		}
+		h.Insecure, err = flagArg(d.Dispenser)
 	case "class":
 		return h.unmarshalClass(d)
 	case "default_class":
@@ -201,10 +245,48 @@ func (h *Handler) unmarshalSetting(d httpcaddyfile.Helper, name string) (err err
 		if err == nil && d.NextArg() {
 			err = d.ArgErr()
 		}
+	case "preset":
+		return h.unmarshalPreset(d.Dispenser)
+	case "presets_only":
+		h.PresetsOnly, err = flagArg(d.Dispenser)
+	case "variant":
+		var options string
+		options, err = stringArg(d.Dispenser)
+		h.Variant = &options
+	case "freshness":
+		h.Freshness, err = wordArg(d.Dispenser, freshnessImmutable, freshnessRevalidate)
+	case "delivery":
+		h.Delivery, err = wordArg(d.Dispenser, deliveryStream, deliveryComplete)
+	case "client_idle":
+		h.ClientIdle, err = durationArg(d.Dispenser)
+	case "errors":
+		h.Errors, err = wordArg(d.Dispenser, errorsJSON, errorsCaddy)
+	case "pass_thru":
+		h.PassThru, err = flagArg(d.Dispenser)
+	case "cors":
+		h.CORS, err = stringArg(d.Dispenser)
 	default:
 		return d.Errf("unknown subdirective of audio_proxy: %q", name)
 	}
 	return err
+}
+
+func (h *Handler) unmarshalPreset(d *caddyfile.Dispenser) error {
+	var name, options string
+	if !d.AllArgs(&name, &options) {
+		return d.Err("preset takes a name and options: preset <name> <options>")
+	}
+	if _, there := h.Presets[name]; there {
+		return d.Errf("preset %s is there twice", name)
+	}
+	if err := urlapi.Presets(nil).Check(name, options); err != nil {
+		return d.Errf("preset %s: %v", name, err)
+	}
+	if h.Presets == nil {
+		h.Presets = make(map[string]string)
+	}
+	h.Presets[name] = options
+	return nil
 }
 
 func (h *Handler) unmarshalSource(d *caddyfile.Dispenser) error {
@@ -289,6 +371,27 @@ func stringArg(d *caddyfile.Dispenser) (string, error) {
 	var arg string
 	if !d.AllArgs(&arg) {
 		return "", d.ArgErr()
+	}
+	return arg, nil
+}
+
+// flagArg reads a setting that takes no argument.
+func flagArg(d *caddyfile.Dispenser) (bool, error) {
+	if d.NextArg() {
+		return false, d.ArgErr()
+	}
+	return true, nil
+}
+
+// wordArg reads the one argument of a setting that takes one of a few words.
+func wordArg(d *caddyfile.Dispenser, words ...string) (string, error) {
+	name := d.Val()
+	arg, err := stringArg(d)
+	if err != nil {
+		return "", err
+	}
+	if !slices.Contains(words, arg) {
+		return "", d.Errf("%s is %s, not %q", name, strings.Join(words, " or "), arg)
 	}
 	return arg, nil
 }

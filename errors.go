@@ -1,7 +1,6 @@
 package audioproxy
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -135,6 +134,16 @@ func renderFailed(message string, err error) *refusal {
 	return newRefusal(http.StatusInternalServerError, "render_failed", cacheNever, message, err)
 }
 
+// probeFailed names a failure of ffprobe's own. One that is the source's is left as it is.
+func probeFailed(err error) error {
+	failure, ok := errors.AsType[*ffmpeg.Error](err)
+	if !ok || failure.Class != ffmpeg.Failed || errors.Is(err, ffmpeg.ErrNotRunnable) || errors.Is(err, errProbeTimeout) {
+		return err
+	}
+	return newRefusal(http.StatusInternalServerError, "probe_failed", cacheNever,
+		"The source could not be examined; the server's log says why.", err)
+}
+
 func admissionRefusal(a *admission.Refusal) *refusal {
 	r := newRefusal(http.StatusTooManyRequests, "queue_full", cacheNever, "", a)
 	switch {
@@ -167,34 +176,40 @@ func ffmpegRefusal(f *ffmpeg.Error) *refusal {
 }
 
 // refuse answers with a refusal: in JSON, or through Caddy's own error routes where the site wants that.
-func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) error {
-	if cause := context.Cause(r.Context()); cause != nil {
-		return caddyhttp.Error(statusClientGone, cause) // nobody is there to read it
-	}
-	answer := refusalOf(err)
-	header := w.Header()
-	for _, name := range []string{"ETag", "Last-Modified", "Content-Disposition", "Accept-Ranges", "Cache-Status"} {
-		header.Del(name)
-	}
-	header.Set("Cache-Control", answer.cache)
-	if answer.retryAfter > 0 {
-		header.Set("Retry-After", strconv.Itoa(int(math.Ceil(answer.retryAfter.Seconds()))))
-	}
-	if answer.status == http.StatusRequestedRangeNotSatisfiable {
-		header.Set("Content-Range", fmt.Sprintf("bytes */%d", answer.size))
-	}
+func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, answer *refusal) error {
 	h.logRefusal(r, answer)
+	answer.setHeader(w.Header())
+	if h.Errors == errorsCaddy {
+		return caddyhttp.Error(answer.status, answer)
+	}
 	body, err := json.Marshal(map[string]string{"error": answer.code, "message": answer.message})
 	if err != nil {
 		return err
 	}
-	header.Set("Content-Type", "application/json")
-	header.Set("Content-Length", strconv.Itoa(len(body)+1))
+	body = append(body, '\n')
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(answer.status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(append(body, '\n')) // a client that is gone by now needs no answer
+		_, _ = w.Write(body) // a client that is gone by now needs no answer
 	}
 	return nil
+}
+
+// setHeader sets what a refusal says whoever renders it, and takes back what was meant for the variant.
+func (e *refusal) setHeader(header http.Header) {
+	for _, name := range []string{
+		"Accept-Ranges", "Cache-Status", "Content-Disposition", "ETag", "Last-Modified", "Server-Timing", "X-Audio-Proxy",
+	} {
+		header.Del(name)
+	}
+	header.Set("Cache-Control", e.cache)
+	if e.retryAfter > 0 {
+		header.Set("Retry-After", strconv.Itoa(int(math.Ceil(e.retryAfter.Seconds()))))
+	}
+	if e.status == http.StatusRequestedRangeNotSatisfiable {
+		header.Set("Content-Range", fmt.Sprintf("bytes */%d", e.size))
+	}
 }
 
 // statusClientGone is what logs call a client that did not wait for the answer; reverse_proxy uses it too.

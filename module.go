@@ -3,6 +3,7 @@
 package audioproxy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -37,9 +38,39 @@ type Handler struct {
 	// The class of a request that no rule matched: interactive (the default), high, normal or low.
 	DefaultClass string `json:"default_class,omitempty"`
 
+	// Names for option strings: "p:<name>" in a URL stands for one.
+	Presets map[string]string `json:"presets,omitempty"`
+
+	// Refuse all options but presets, and those about the request (exp, dl, cb).
+	PresetsOnly bool `json:"presets_only,omitempty"`
+
+	// Serve a tree of files, each as this one variant, under its own path: no signature, no options in the URL.
+	Variant *string `json:"variant,omitempty"`
+
+	// Whether a stored variant stays what it is when its source changes ("immutable"), or every request looks at
+	// the source first ("revalidate"). Default: immutable; revalidate under Variant.
+	Freshness string `json:"freshness,omitempty"`
+
+	// Whether to answer while a variant renders ("stream", the default), or only when it is complete
+	// ("complete"), with its length.
+	Delivery string `json:"delivery,omitempty"`
+
+	// How long a listener may stand still before its connection is given up. Default: 10m.
+	ClientIdle caddy.Duration `json:"client_idle,omitempty"`
+
+	// Who renders errors: this handler, in JSON ("json", the default), or the site's error routes ("caddy").
+	Errors string `json:"errors,omitempty"`
+
+	// Let the next handler answer what would be 404.
+	PassThru bool `json:"pass_thru,omitempty"`
+
+	// The origin, or "*", whose pages may use the answers (CORS). Default: none.
+	CORS string `json:"cors,omitempty"`
+
 	app          *App
 	sources      map[string]SourceModule
 	keyring      urlapi.Keyring
+	fixed        *urlapi.Options
 	defaultClass admission.Class
 	logger       *zap.Logger
 }
@@ -58,6 +89,9 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 // Provision sets the handler up.
 func (h *Handler) Provision(ctx caddy.Context) error {
 	h.logger = ctx.Logger()
+	if err := h.provisionSettings(); err != nil {
+		return err
+	}
 	if err := h.provisionKeys(); err != nil {
 		return err
 	}
@@ -84,8 +118,8 @@ func (h *Handler) provisionKeys() error {
 		}
 		h.keyring = append(h.keyring, key)
 	}
-	if len(h.keyring) == 0 && !h.Insecure {
-		return errors.New("nobody could be served: give the site a key, or say insecure")
+	if len(h.keyring) == 0 && !h.Insecure && h.Variant == nil {
+		return errors.New("nobody could be served: give the site a key or a variant, or say insecure")
 	}
 	if h.Insecure {
 		h.logger.Warn("unsigned URLs are accepted: anybody may ask for any variant (setting: insecure)")
@@ -134,21 +168,51 @@ func refuseWaitersOnShutdown(ctx caddy.Context, e *engine) {
 	})
 }
 
-// ServeHTTP answers a request. The steps are those of the URL API, in its order of checks.
+// ServeHTTP answers a request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	path, err := route(r)
+	if h.CORS != "" {
+		h.allowOrigin(w.Header())
+		if r.Method == http.MethodOptions {
+			return answerPreflight(w, r)
+		}
+	}
+	err := h.answer(w, r)
+	if err == nil {
+		return nil
+	}
+	if cause := context.Cause(r.Context()); cause != nil {
+		return caddyhttp.Error(statusClientGone, cause) // nobody is there to read it
+	}
+	refused := refusalOf(err)
+	if h.PassThru && refused.status == http.StatusNotFound {
+		return next.ServeHTTP(w, r)
+	}
+	return h.refuse(w, r, refused)
+}
+
+// answer takes the steps of the URL API, in its order of checks. Its errors are what refusalOf understands, and
+// nothing has been written then.
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request) error {
+	path, err := h.route(r)
 	if err != nil {
-		return h.refuse(w, r, err)
+		return err
 	}
-	if path.health {
-		return serveHealth(w)
+	switch path.kind {
+	case healthTarget:
+		return serveHealth(w, r)
+	case readyTarget:
+		return h.serveReady(w, r)
 	}
-	v, err := h.read(path, time.Now())
+	v, err := h.read(r.Context(), path, time.Now())
 	if err != nil {
-		return h.refuse(w, r, err)
+		return err
 	}
-	if v.notModified(r) {
-		return v.answerNotModified(w)
+	defer v.close()
+	if v.info {
+		return h.serveInfo(w, r, v)
+	}
+	if notModified(r, v.id.Key) {
+		return answerNotModified(w, v.id.Key, v.cacheControl())
 	}
 	if v.class, err = h.classify(r); err != nil {
 		return err

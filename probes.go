@@ -100,7 +100,7 @@ func (p *prober) Frames(ctx context.Context, facts ffmpeg.Facts, trim *urlapi.Tr
 func learn[K comparable, V any](ctx context.Context, p *prober, known *lru.Cache[K, found[V]], key K,
 	ask func(context.Context, ffmpeg.Run, ffmpeg.Source) (V, error)) (V, error) {
 	if f, ok := known.Get(key); ok && p.key.validator != "" {
-		return f.value, f.err
+		return f.value, f.err // which lasts, and so is the source's own
 	}
 	p.input.Hold() // a probe is everybody's who waits for it, and may outlive the one who began it
 	answer := p.pool.going.DoChan(fmt.Sprintf("%T%v", key, key), func() (any, error) {
@@ -114,7 +114,7 @@ func learn[K comparable, V any](ctx context.Context, p *prober, known *lru.Cache
 	case result := <-answer:
 		p.input.Close()
 		value, _ := result.Val.(V)
-		return value, result.Err
+		return value, probeFailed(result.Err)
 	case <-ctx.Done():
 		go func() {
 			<-answer

@@ -2,8 +2,10 @@ package audioproxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -15,38 +17,82 @@ import (
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/urlapi"
 )
 
-// variant is what a request asks for, once everything that can be checked without touching a source has been.
+// variant is what a request asks for, once everything that can be checked without rendering has been.
 type variant struct {
+	info    bool // the source's facts, and no variant at all
 	options urlapi.Options
 	source  urlapi.Source
 	opener  source.Opener
 	id      store.ID
 	class   admission.Class
 
-	lifetime time.Duration // of a response; an expiry cuts it
+	lifetime    time.Duration // of a response; an expiry cuts it
+	revalidated bool          // the key stands for the source as it is now
+	keep        bool          // whether the store may have it
+	input       *source.Input // open already where the source had to be looked at; close gives it up
 }
 
-// yearly is the lifetime of what never changes, by the URL API.
-const yearly = 31536000 * time.Second
+// Lifetimes of a response: of what never changes, and of what is looked at again (URL API).
+const (
+	lifetimeImmutable   = 31536000 * time.Second
+	lifetimeRevalidated = time.Hour
+)
+
+func (v *variant) close() {
+	if v.input != nil {
+		v.input.Close()
+		v.input = nil
+	}
+}
+
+// take hands the open source over, opening it if need be.
+func (v *variant) take(ctx context.Context) (*source.Input, error) {
+	if v.input == nil {
+		return v.opener.Open(ctx, v.source.Path)
+	}
+	in := v.input
+	v.input = nil
+	return in, nil
+}
 
 // target is where a path leads.
 type target struct {
-	health          bool
+	kind            targetKind
 	signature, rest string
+	file            string // under a fixed variant: the source's path, decoded
 }
 
+type targetKind int
+
+const (
+	variantTarget targetKind = iota
+	fixedTarget
+	healthTarget
+	readyTarget
+)
+
 // route says where the path leads, or that it leads nowhere.
-func route(r *http.Request) (target, error) {
+func (h *Handler) route(r *http.Request) (target, error) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return target{}, errNotFound(fmt.Errorf("method %s", r.Method))
 	}
 	path := escapedPath(r)
-	if path == "/health" {
-		return target{health: true}, nil
+	if h.fixed != nil {
+		file, err := url.PathUnescape(strings.TrimPrefix(path, "/"))
+		if err != nil {
+			return target{}, errNotFound(err)
+		}
+		return target{kind: fixedTarget, file: file}, nil
+	}
+	switch path {
+	case "/health":
+		return target{kind: healthTarget}, nil
+	case "/ready":
+		return target{kind: readyTarget}, nil
 	}
 	signature, rest, ok := urlapi.Split(path)
 	if !ok {
-		return target{}, errNotFound(fmt.Errorf("no such route"))
+		return target{}, errNotFound(errors.New("no such route"))
 	}
 	return target{signature: signature, rest: rest}, nil
 }
@@ -68,7 +114,10 @@ func escapedPath(r *http.Request) string {
 }
 
 // read takes a path apart and checks it, in the order of the URL API: signature, expiry, options, source.
-func (h *Handler) read(path target, now time.Time) (*variant, error) {
+func (h *Handler) read(ctx context.Context, path target, now time.Time) (*variant, error) {
+	if path.kind == fixedTarget {
+		return h.readFixed(ctx, path.file)
+	}
 	if !h.verified(path) {
 		return nil, errSignature()
 	}
@@ -79,25 +128,20 @@ func (h *Handler) read(path target, now time.Time) (*variant, error) {
 	if urlapi.Expired(urlapi.PeekExpiry(asked.OptionSegments), now) {
 		return nil, errExpired()
 	}
-	options, err := urlapi.ParseOptions(asked.OptionSegments)
-	if err != nil {
+	v := &variant{info: asked.Info}
+	if !asked.Info {
+		if v.options, err = h.parseOptions(asked.OptionSegments); err != nil {
+			return nil, err
+		}
+	}
+	if v.source, err = urlapi.ParseSource(asked.Source); err != nil {
 		return nil, err
 	}
-	src, err := urlapi.ParseSource(asked.Source)
-	if err != nil {
+	if err := h.identify(ctx, v); err != nil {
 		return nil, err
 	}
-	module, ok := h.sources[src.Scheme]
-	if !ok {
-		return nil, errNotFound(fmt.Errorf("no source of kind %q is configured", src.Scheme))
-	}
-	return &variant{
-		options:  options,
-		source:   src,
-		opener:   module,
-		id:       store.ID{Scope: scopeOf(src.Scheme, module), Key: urlapi.CacheKey(options.Canonical(), src.String())},
-		lifetime: urlapi.ClampLifetime(yearly, options.Expires, now),
-	}, nil
+	v.lifetime = urlapi.ClampLifetime(v.lifetime, v.options.Expires, now)
+	return v, nil
 }
 
 func (h *Handler) verified(path target) bool {
@@ -107,9 +151,46 @@ func (h *Handler) verified(path target) bool {
 	return h.keyring.Verify(path.signature, path.rest)
 }
 
-// open opens the source and holds it to the limit.
+func (h *Handler) parseOptions(segments string) (urlapi.Options, error) {
+	expanded, err := urlapi.Presets(h.Presets).Expand(segments, h.PresetsOnly)
+	if err != nil {
+		return urlapi.Options{}, err
+	}
+	return urlapi.ParseOptions(expanded)
+}
+
+// identify finds who opens the source, and what the variant is called. Where the site follows changes of its
+// sources, this is where the source is looked at.
+func (h *Handler) identify(ctx context.Context, v *variant) error {
+	module, ok := h.sources[v.source.Scheme]
+	if !ok {
+		return errNotFound(fmt.Errorf("no source of kind %q is configured", v.source.Scheme))
+	}
+	v.opener = module
+	v.id.Scope = scopeOf(v.source.Scheme, module)
+	v.keep = true
+	v.lifetime = lifetimeImmutable
+	if h.Freshness != freshnessRevalidate || v.info {
+		v.id.Key = urlapi.CacheKey(v.options.Canonical(), v.source.String())
+		return nil
+	}
+	if v.input == nil {
+		in, err := v.opener.Open(ctx, v.source.Path)
+		if err != nil {
+			return err
+		}
+		v.input = in
+	}
+	v.revalidated = true
+	v.lifetime = lifetimeRevalidated
+	v.keep = v.input.Validator != ""
+	v.id.Key = urlapi.CacheKey(v.options.Canonical(), v.source.String(), v.input.Validator)
+	return nil
+}
+
+// open opens the source for a render and holds it to the limit.
 func (h *Handler) open(ctx context.Context, v *variant) (*source.Input, error) {
-	in, err := v.opener.Open(ctx, v.source.Path)
+	in, err := v.take(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -17,30 +17,23 @@ import (
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/store"
 )
 
-// How a variant was come by, as X-Audio-Proxy says it.
-const (
-	cacheHit       = "HIT"
-	cacheMiss      = "MISS"
-	cacheCoalesced = "COALESCED"
-)
-
-// clientIdle is how long a listener may stand still before its connection is given up. Caddy's own limit is a
-// minute, which a paused player exceeds.
-const clientIdle = 10 * time.Minute
-
 // serve answers with the variant: from the store, from the render that is going on, or from one of its own.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, v *variant) error {
 	if _, idle := caddyhttp.IdleTimeoutsFromContext(r.Context()); idle != nil {
-		defer idle.Override(clientIdle, 0, 0)()
+		defer idle.Override(time.Duration(h.ClientIdle), 0, 0)()
 	}
 	kept, err := h.app.openStore()
 	if err != nil {
-		return h.refuse(w, r, fmt.Errorf("opening the store: %w", err))
+		return newRefusal(http.StatusBadGateway, "upstream_unavailable", cacheNever,
+			"The store of variants could not be opened (setting: store).", err)
+	}
+	if !v.keep {
+		kept = nil
 	}
 	for {
 		if hit := lookUp(kept, v.id); hit != nil {
 			defer hit.Close()
-			return h.serveStored(w, r, v, hit)
+			return h.serveFile(w, r, v, hit, timing{cache: cacheHit})
 		}
 		err := h.serveRender(w, r, v, kept)
 		if !errors.Is(err, coalesce.ErrStored) {
@@ -63,26 +56,29 @@ func lookUp(kept store.Store, id store.ID) *store.Variant {
 }
 
 // serveRender joins the variant's render, starting it where there is none. It returns coalesce.ErrStored when
-// the variant turns out to be in the store, and nothing has been answered then.
+// the variant turns out to be in the store.
 func (h *Handler) serveRender(w http.ResponseWriter, r *http.Request, v *variant, kept store.Store) error {
 	if r.Method == http.MethodHead {
 		return h.serveHead(w, r, v)
 	}
 	listener, cache, err := h.listen(r.Context(), v, kept)
 	if err != nil {
-		return h.refuse(w, r, err)
+		return err
 	}
 	defer listener.Close()
-	if err := listener.Ready(r.Context()); err != nil {
-		if errors.Is(err, coalesce.ErrStored) {
-			return err
-		}
-		return h.refuse(w, r, err)
+	switch complete, err := h.awaitComplete(r, v, listener); {
+	case err != nil:
+		return err
+	case complete:
+		return h.serveComplete(w, r, v, kept, listener, cache)
 	}
-	v.setHeader(w.Header(), `W/"`+v.id.Key+`"`, cache)
+	if err := listener.Ready(r.Context()); err != nil {
+		return err
+	}
+	v.setHeader(w.Header(), weak(v.id.Key), timingOf(cache, listener))
 	w.WriteHeader(http.StatusOK)
 	if err := stream(r.Context(), w, listener); err != nil {
-		h.breakOff(r, err)
+		h.breakOff(w, r, err)
 	}
 	return nil
 }
@@ -103,19 +99,50 @@ func (h *Handler) listen(ctx context.Context, v *variant, kept store.Store) (*co
 	return l, cacheCoalesced, nil
 }
 
+// awaitComplete waits for the whole variant where the answer needs it: for a range, within bounds, and for all
+// answers of a site that delivers complete ones. It reports whether the variant is complete.
+func (h *Handler) awaitComplete(r *http.Request, v *variant, l *coalesce.Listener) (bool, error) {
+	ctx := r.Context()
+	switch {
+	case h.Delivery == deliveryComplete:
+	case wantsPart(r) && rangeApplies(r, strong(v.id.Key)):
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(h.app.RangeWait))
+		defer cancel()
+	default:
+		return false, nil
+	}
+	err := l.Complete(ctx)
+	if errors.Is(err, context.DeadlineExceeded) && r.Context().Err() == nil {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// serveComplete answers with a variant that has just become complete.
+func (h *Handler) serveComplete(w http.ResponseWriter, r *http.Request, v *variant, kept store.Store, l *coalesce.Listener, cache string) error {
+	when := timingOf(cache, l)
+	if stored := lookUp(kept, v.id); stored != nil {
+		defer stored.Close()
+		return h.serveFile(w, r, v, stored, when)
+	}
+	final, size := l.Final()
+	file := store.NewVariant(store.Info{ID: v.id, Size: size, Stored: time.Now()}, io.NewSectionReader(final, 0, size), func() {})
+	return h.serveFile(w, r, v, file, when)
+}
+
 // serveHead gives the header that a GET would get now, and renders nothing.
 func (h *Handler) serveHead(w http.ResponseWriter, r *http.Request, v *variant) error {
-	cache := cacheMiss
-	if h.app.engine.flights.Going(v.id) {
-		cache = cacheCoalesced
-	} else {
+	cache := cacheCoalesced
+	if !h.app.engine.flights.Going(v.id) {
 		in, err := h.open(r.Context(), v)
 		if err != nil {
-			return h.refuse(w, r, err)
+			return err
 		}
 		in.Close()
+		cache = cacheMiss
 	}
-	v.setHeader(w.Header(), `W/"`+v.id.Key+`"`, cache)
+	v.setHeader(w.Header(), weak(v.id.Key), timing{cache: cache})
 	w.WriteHeader(http.StatusOK)
 	return nil
 }
@@ -159,27 +186,68 @@ func catchUp(w io.Writer, l *coalesce.Listener) error {
 }
 
 // breakOff ends an answer that cannot be completed in the one way a client can tell from a complete one:
-// without its end. net/http knows the panic and logs nothing.
-func (h *Handler) breakOff(r *http.Request, err error) {
+// without its end. What has been written goes out first; net/http knows the panic and logs nothing.
+func (h *Handler) breakOff(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() == nil {
 		if c := h.logger.Check(zap.WarnLevel, "broke off a stream"); c != nil {
 			c.Write(zap.String("uri", r.RequestURI), zap.Error(err))
 		}
+		_ = http.NewResponseController(w).Flush() // the connection is given up either way
 	}
 	panic(http.ErrAbortHandler)
 }
 
 // setHeader sets what every answer with this variant says of it.
-func (v *variant) setHeader(header http.Header, etag, cache string) {
+func (v *variant) setHeader(header http.Header, etag string, when timing) {
 	header.Set("Content-Type", v.options.ContentType())
 	header.Set("ETag", etag)
 	header.Set("Cache-Control", v.cacheControl())
-	header.Set("X-Audio-Proxy", cache)
 	if disposition := v.options.ContentDisposition(); disposition != "" {
 		header.Set("Content-Disposition", disposition)
 	}
+	when.setHeader(header)
 }
 
 func (v *variant) cacheControl() string {
-	return "public, max-age=" + strconv.FormatInt(int64(v.lifetime/time.Second), 10) + ", immutable, no-transform"
+	lifetime := "public, max-age=" + strconv.FormatInt(int64(v.lifetime/time.Second), 10)
+	if v.revalidated {
+		return lifetime
+	}
+	return lifetime + ", immutable, no-transform"
 }
+
+// Entity tags of a variant. A stream is only weakly the same as the stored file, whose header fields were
+// completed after the stream had passed.
+func strong(key string) string { return `"` + key + `"` }
+
+func weak(key string) string { return `W/"` + key + `"` }
+
+// How a variant was come by, as X-Audio-Proxy says it.
+const (
+	cacheHit       = "HIT"
+	cacheMiss      = "MISS"
+	cacheCoalesced = "COALESCED"
+)
+
+// timing is how a variant was come by, and how long that took.
+type timing struct {
+	cache                    string
+	queue, probe, firstBytes time.Duration
+}
+
+func timingOf(cache string, l *coalesce.Listener) timing {
+	t := timing{cache: cache}
+	t.queue, t.probe, t.firstBytes = l.Times()
+	return t
+}
+
+// setHeader tells it in the API's own field, and in those of RFC 9211 and of Server Timing.
+func (t timing) setHeader(header http.Header) {
+	header.Set("X-Audio-Proxy", t.cache)
+	status := map[string]string{cacheHit: "hit", cacheMiss: "fwd=miss", cacheCoalesced: "fwd=miss; collapsed"}
+	header.Add("Cache-Status", "audio_proxy; "+status[t.cache])
+	header.Add("Server-Timing", fmt.Sprintf("queue;dur=%.1f, probe;dur=%.1f, first-byte;dur=%.1f",
+		milliseconds(t.queue), milliseconds(t.probe), milliseconds(t.firstBytes)))
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
