@@ -63,6 +63,34 @@ func TestARenderIsCountedForTheClassOfItsBestListener(t *testing.T) {
 	})
 }
 
+func TestASlotIsTakenForTheClassOfThatMoment(t *testing.T) {
+	// A better listener may join between the grant of a slot and its being taken. The two race; whoever wins, the
+	// slot is counted for that listener.
+	for range 30 {
+		temp := t.TempDir()
+		t.Setenv("TMPDIR", temp)
+		synctest.Test(t, func(t *testing.T) {
+			var s *site
+			var better *coalesce.Listener
+			s = newSite(temp, admission.Limits{Slots: 1, Queue: 1}, admission.WithObserver(func(e admission.Event) {
+				if e.Kind == admission.EventAcquired && e.Class == admission.Low {
+					better = s.join(t, a, admission.High)
+				}
+			}))
+			blocker, _ := s.start(t, b, admission.Interactive, s.terms())
+			l, _ := s.start(t, a, admission.Low, s.terms())
+			blocker.Close()
+			s.check(t, 1, 0)
+			if held := s.budget.Stats().HeldBy; held[admission.High] != 1 {
+				t.Errorf("held by classes: %v", held)
+			}
+			l.Close()
+			better.Close()
+			s.group.Close()
+		})
+	}
+}
+
 func TestWhoJoinsWhatIsTurnedAwayIsAskedForAnew(t *testing.T) {
 	// A better listener that joins just when the budget turns the flight away was not turned away itself. The two
 	// race: whoever wins, that listener waits or starts a flight of its own.

@@ -87,7 +87,9 @@ func TestAPreparationThatFailsGivesUpThePlace(t *testing.T) {
 		j := newJob(s, a)
 		unsupported := errors.New("no such filter")
 		j.prepare = func(context.Context) error { return unsupported }
-		l, _ := s.startJob(t, j, admission.Interactive, s.terms())
+		terms := s.terms()
+		terms.Ended = func(coalesce.Summary) { time.Sleep(time.Second) } // the place is not for the log to keep
+		l, _ := s.startJob(t, j, admission.Interactive, terms)
 		wantEnding(t, l, unsupported)
 		s.check(t, 1, 0)
 		blocker.Close()
@@ -119,6 +121,49 @@ func TestAPreparationDoesNotHoldASlotForEver(t *testing.T) {
 		l, _ := s.startJob(t, j, admission.Interactive, s.terms())
 		wantEnding(t, l, coalesce.ErrTimeout)
 		s.check(t, 0, 0)
+	})
+}
+
+func TestWhatIsCancelledWhileItPreparesIsNotRendered(t *testing.T) {
+	inBubble(t, one, func(t *testing.T, s *site) {
+		// Given a preparation that takes its time to stop, and sees no error in having to,
+		j := newJob(s, a)
+		j.prepare = func(ctx context.Context) error {
+			<-ctx.Done()
+			time.Sleep(time.Second)
+			return nil
+		}
+		l, _ := s.startJob(t, j, admission.Interactive, s.terms())
+		// when its listener leaves, then the slot is back when it has stopped, and there was no encoder.
+		l.Close()
+		s.check(t, 1, 0)
+		time.Sleep(time.Second)
+		s.check(t, 0, 0)
+		if j.renders.Load() != 0 {
+			t.Error("rendered for nobody")
+		}
+	})
+}
+
+func TestWhoIsTurnedAwayDoesNotWaitForThePreparation(t *testing.T) {
+	inBubble(t, one, func(t *testing.T, s *site) {
+		// Given a flight that prepares while it waits,
+		blocker, _ := s.start(t, b, admission.Interactive, s.terms())
+		j := newJob(s, a)
+		j.prepare = func(ctx context.Context) error {
+			<-ctx.Done()
+			time.Sleep(time.Second)
+			return ctx.Err()
+		}
+		l, _ := s.startJob(t, j, admission.Interactive, s.terms())
+		// when it is ended, then that is told at once, and the job is closed when it has stopped.
+		before := time.Now()
+		s.group.Cancel(a.Key)
+		wantEnding(t, l, coalesce.ErrCancelled)
+		if waited := time.Since(before); waited > 0 {
+			t.Errorf("told after %v", waited)
+		}
+		blocker.Close()
 	})
 }
 

@@ -101,7 +101,7 @@ func (f *flight) add(class admission.Class) *Listener {
 
 // joinable reports whether a listener would get the whole variant, as far as anybody can know. The mutex is held.
 func (f *flight) joinable() bool {
-	return f.state == done || f.state < done && f.ctx.Err() == nil
+	return f.state != failed && f.ctx.Err() == nil
 }
 
 func (f *flight) going() bool {

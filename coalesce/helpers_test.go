@@ -31,7 +31,7 @@ type site struct {
 
 	mu       sync.Mutex
 	encoding map[store.ID]*job
-	twice    []string // what should never be: two encoders for one ID at a moment
+	wrong    []string // what jobs saw that should never be
 	endings  []coalesce.Summary
 }
 
@@ -73,7 +73,7 @@ func (s *site) idle() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var errs []error
-	for _, what := range s.twice {
+	for _, what := range s.wrong {
 		errs = append(errs, errors.New(what))
 	}
 	if stats := s.budget.Stats(); stats.Held != 0 || stats.Queued != 0 || stats.Yielding != 0 || stats.Leaked != 0 {

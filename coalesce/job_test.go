@@ -29,7 +29,7 @@ type job struct {
 	die     chan struct{}               // nil: a killed encoder is gone at once; else when this is closed
 	onClose func()
 
-	prepares, renders, closes atomic.Int32
+	prepares, renders, closes, busy atomic.Int32
 }
 
 // step is one thing that the encoder does. It ends when over is true.
@@ -45,6 +45,8 @@ func newJob(s *site, id store.ID) *job { return &job{site: s, id: id, steps: mak
 
 func (j *job) Prepare(ctx context.Context) error {
 	j.prepares.Add(1)
+	j.busy.Add(1)
+	defer j.busy.Add(-1)
 	if j.prepare == nil {
 		return nil
 	}
@@ -53,6 +55,8 @@ func (j *job) Prepare(ctx context.Context) error {
 
 func (j *job) Render(ctx context.Context, spool *coalesce.Spool) error {
 	j.renders.Add(1)
+	j.busy.Add(1)
+	defer j.busy.Add(-1)
 	j.site.encoderStarts(j)
 	defer j.site.encoderEnds(j)
 	live, err := os.OpenFile(filepath.Join(spool.Dir(), coalesce.LiveName), os.O_WRONLY|os.O_TRUNC, 0)
@@ -76,7 +80,9 @@ func (j *job) Render(ctx context.Context, spool *coalesce.Spool) error {
 }
 
 func (j *job) Close() {
-	j.closes.Add(1)
+	if j.closes.Add(1) > 1 || j.busy.Load() > 0 {
+		j.site.note("a job was closed twice, or before it was done")
+	}
 	if j.onClose != nil {
 		j.onClose()
 	}
@@ -86,9 +92,15 @@ func (s *site) encoderStarts(j *job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.encoding[j.id] != nil {
-		s.twice = append(s.twice, fmt.Sprintf("two encoders for %s", j.id.Key[:1]))
+		s.wrong = append(s.wrong, fmt.Sprintf("two encoders for %s at once", j.id.Key[:1]))
 	}
 	s.encoding[j.id] = j
+}
+
+func (s *site) note(wrong string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wrong = append(s.wrong, wrong)
 }
 
 func (s *site) encoderEnds(j *job) {

@@ -110,6 +110,10 @@ func TestASuccessorDoesNotWaitForWhatOnlyLingers(t *testing.T) {
 		if n := s.group.Cancel(a.Key); n != 0 {
 			t.Errorf("%d flights were ended that had ended already", n)
 		}
+		synctest.Wait()
+		if err := s.idle(); err != nil {
+			t.Errorf("it lingers for nobody: %v", err)
+		}
 		// when it is asked for again, then it is rendered at once.
 		before := time.Now()
 		l, j = s.start(t, a, admission.Interactive, s.unstored())

@@ -45,7 +45,7 @@ func TestNothingIsHeardBeforeItIsReleased(t *testing.T) {
 		l, j := s.start(t, a, admission.Interactive, s.terms())
 		defer l.Close()
 		j.hide("it may turn out a video")
-		short, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		short, cancel := context.WithTimeout(t.Context(), 10*time.Second+time.Millisecond)
 		defer cancel()
 		if err := l.Ready(short); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("ready: %v", err)
@@ -57,6 +57,15 @@ func TestNothingIsHeardBeforeItIsReleased(t *testing.T) {
 			t.Errorf("ready after %v: %v", time.Since(before), err)
 		}
 		j.end(nil)
+	})
+}
+
+func TestAGoodEndReleasesWhatWasHeldBack(t *testing.T) {
+	inBubble(t, one, func(t *testing.T, s *site) {
+		l, j := s.start(t, a, admission.Interactive, s.terms())
+		j.hide("whole")
+		j.end(nil)
+		want(t, l, "whole")
 	})
 }
 
@@ -85,6 +94,33 @@ func TestListenersWakeInLargePieces(t *testing.T) {
 		}
 		if pieces > 42 {
 			t.Errorf("woken %d times in a second", pieces)
+		}
+	})
+}
+
+func TestTheFirstByteIsNoticedInTimeHoweverLateItComes(t *testing.T) {
+	inBubble(t, one, func(t *testing.T, s *site) {
+		for _, quiet := range []time.Duration{50 * time.Millisecond, time.Second, time.Minute / 2} {
+			// Given an encoder that has written nothing for a while,
+			l, j := s.start(t, a, admission.Interactive, s.terms())
+			time.Sleep(quiet + time.Millisecond/2)
+			// when it writes, then that is noticed before listeners could mind.
+			noticed := make(chan time.Time, 1)
+			j.steps <- func(out *output) (bool, error) {
+				go func() {
+					_, _ = out.spool.AwaitGrowth(t.Context(), 0)
+					noticed <- time.Now()
+				}()
+				_, err := out.live.WriteString("late")
+				return false, err
+			}
+			wrote := time.Now()
+			late := (<-noticed).Sub(wrote)
+			if late > max(time.Millisecond, min(quiet/40, 25*time.Millisecond)) {
+				t.Errorf("after %v, noticed %v late", quiet, late)
+			}
+			l.Close()
+			synctest.Wait()
 		}
 	})
 }
@@ -159,8 +195,10 @@ func TestTheFileToKeepMayBeAnother(t *testing.T) {
 
 func TestAFailedIDIsFreeAtOnce(t *testing.T) {
 	inBubble(t, one, func(t *testing.T, s *site) {
-		// Given a failed flight with a listener who has not left,
-		l, j := s.start(t, a, admission.Interactive, s.terms())
+		// Given a failed flight with a listener who has not left, and a log that takes its time,
+		terms := s.terms()
+		terms.Ended = func(coalesce.Summary) { time.Sleep(time.Second) }
+		l, j := s.start(t, a, admission.Interactive, terms)
 		defer l.Close()
 		j.end(errors.New("broken"))
 		if err := l.Ready(t.Context()); err == nil {

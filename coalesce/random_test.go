@@ -164,6 +164,7 @@ func prepareFor(ctx context.Context, n int) error {
 	case <-time.After(time.Duration(n%3) * time.Second):
 		return nil
 	case <-ctx.Done():
+		time.Sleep(time.Duration(n%2) * time.Second)
 		return ctx.Err()
 	}
 }

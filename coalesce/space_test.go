@@ -3,6 +3,7 @@ package coalesce_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/admission"
@@ -37,6 +38,9 @@ func TestADiskThatIsFullIsTriedAgainWhenTheStoreMadeRoom(t *testing.T) {
 		// and then in that one.
 		if rest, err := hearRest(l); rest != "three" {
 			t.Errorf("heard %q, %v", rest, err)
+		}
+		if spools, err := os.ReadDir(s.temp); len(spools) != 1 {
+			t.Errorf("kept the room of %d spools, %v", len(spools), err)
 		}
 		l.Close()
 		if sum := s.lastEnding(t); !sum.Stored || sum.Err != nil {

@@ -9,17 +9,23 @@ import (
 // How a flight shows its listeners what there is.
 
 const (
-	// firstByteInterval is how often the spool is looked at until listeners have their first byte.
-	firstByteInterval = 2 * time.Millisecond
-	// growthInterval is how often afterwards: seldom enough that each listener writes large pieces, often
-	// enough that none runs dry.
+	// growthInterval is how often a spool is looked at: seldom enough that each listener writes large pieces,
+	// often enough that none runs dry.
 	growthInterval = 25 * time.Millisecond
+
+	// Until listeners have their first byte it is looked at more often, but no more often than after a fiftieth
+	// of the time that has passed: a first byte comes at most 2 % late, and an encoder whose source stalls is
+	// not watched a thousand times a second. (inotify is quicker by half a millisecond, but to end a watch takes
+	// 10 ms of the slot's time.)
+	shortestInterval  = time.Millisecond
+	firstByteFraction = 50
 )
 
 // watch follows a spool's growth until the encoder has ended, and returns how it ended. Where the variant must not
 // grow on, it has the encoder stopped by cancel.
 func (f *flight) watch(spool *Spool, ended <-chan error, cancel context.CancelCauseFunc) error {
-	timer := time.NewTimer(firstByteInterval)
+	begun := time.Now()
+	timer := time.NewTimer(shortestInterval)
 	defer timer.Stop()
 	released := spool.released
 	for {
@@ -38,7 +44,7 @@ func (f *flight) watch(spool *Spool, ended <-chan error, cancel context.CancelCa
 		if err != nil {
 			cancel(err)
 		}
-		timer.Reset(interval(visible))
+		timer.Reset(interval(visible, time.Since(begun)))
 	}
 }
 
@@ -82,9 +88,10 @@ func (f *flight) follow(spool *Spool) (visible int64, err error) {
 	return visible, nil
 }
 
-func interval(visible int64) time.Duration {
-	if visible == 0 {
-		return firstByteInterval
+// interval is how long to wait before the next look at a spool, so long after it was begun.
+func interval(visible int64, since time.Duration) time.Duration {
+	if visible > 0 {
+		return growthInterval
 	}
-	return growthInterval
+	return min(max(shortestInterval, since/firstByteFraction), growthInterval)
 }
