@@ -198,6 +198,18 @@ func TestAnAbandonedRenderMakesWay(t *testing.T) {
 	})
 }
 
+func TestARenderIsAbandonedAtOnceWhereSomebodyWaits(t *testing.T) {
+	inBubble(t, one, func(t *testing.T, s *site) {
+		l, _ := s.start(t, a, admission.Interactive, s.finishing())
+		other, next := s.start(t, b, admission.Low, s.terms())
+		l.Close()
+		s.check(t, 1, 0)
+		next.write("b")
+		next.end(nil)
+		want(t, other, "b")
+	})
+}
+
 func TestAnAbandonedRenderThatIsJoinedAgainStays(t *testing.T) {
 	inBubble(t, one, func(t *testing.T, s *site) {
 		// Given a render that was abandoned and joined again,

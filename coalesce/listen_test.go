@@ -3,6 +3,7 @@ package coalesce_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,6 +38,29 @@ func TestWhoeverJoinsAtWhateverMomentHearsTheWhole(t *testing.T) {
 			t.Errorf("kept %q", kept)
 		}
 		blocker.Close()
+	})
+}
+
+func TestAThousandListenersShareOneDescriptor(t *testing.T) {
+	inBubble(t, one, func(t *testing.T, s *site) {
+		// Given a thousand who listen,
+		l, j := s.start(t, a, admission.Interactive, s.terms())
+		defer l.Close()
+		var crowd sync.WaitGroup
+		for range 1000 {
+			listener := s.join(t, a, admission.Interactive)
+			crowd.Go(func() { want(t, listener, "one two") })
+		}
+		j.write("one ")
+		synctest.Wait()
+		// then there are the encoder's descriptor and one for all of them,
+		if open := descriptors(s.temp); len(open) > 2 {
+			t.Errorf("%d descriptors: %v", len(open), open)
+		}
+		// and all hear the whole.
+		j.write("two")
+		j.end(nil)
+		crowd.Wait()
 	})
 }
 
