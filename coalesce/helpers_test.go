@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -92,6 +94,21 @@ func (s *site) idle() error {
 		errs = append(errs, fmt.Errorf("a descriptor is left: %s", name))
 	}
 	return errors.Join(errs...)
+}
+
+// spools counts the spools there are on the disk.
+func (s *site) spools(t *testing.T) (n int) {
+	t.Helper()
+	err := filepath.WalkDir(s.temp, func(_ string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Name() == coalesce.LiveName {
+			n++
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // descriptors lists what this process has open below a folder, where the system tells.
