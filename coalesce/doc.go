@@ -64,6 +64,7 @@ type Terms struct {
 // Summary is how a flight went.
 type Summary struct {
 	ID        store.ID
+	Job       Job           // what it was started with; it is closed later
 	Class     string        // of its best listener, when it asked for a slot; "" = it never did
 	Wait      time.Duration // from its start to its slot
 	FirstByte time.Duration // from the start of the render; 0 = there was none

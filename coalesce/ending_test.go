@@ -313,7 +313,7 @@ func TestAJobThatIsNotNeededIsClosedOutsideOfTheLock(t *testing.T) {
 func TestFlightsTellsWhatGoesOn(t *testing.T) {
 	inBubble(t, one, func(t *testing.T, s *site) {
 		l, j := s.start(t, a, admission.Low, s.terms())
-		waiting, other := s.start(t, b, admission.Normal, s.terms())
+		waiting, _ := s.start(t, b, admission.Normal, s.terms())
 		j.write("12345")
 		time.Sleep(time.Second)
 		for _, f := range s.group.Flights() {

@@ -57,8 +57,9 @@ type flight struct {
 	spools    []*Spool
 	landed    bool // nobody can join any more: files close with the last listener
 
-	prepared time.Duration
-	summary  Summary
+	preparing time.Time // since when; and how long it took, once it is over
+	prepared  time.Duration
+	summary   Summary
 }
 
 func newFlight(g *Group, id store.ID, job Job, terms Terms) *flight {
@@ -73,7 +74,7 @@ func newFlight(g *Group, id store.ID, job Job, terms Terms) *flight {
 		cancel:  cancel,
 		gone:    make(chan struct{}),
 		changed: make(chan struct{}),
-		summary: Summary{ID: id},
+		summary: Summary{ID: id, Job: job},
 	}
 }
 
@@ -214,6 +215,7 @@ func (f *flight) status() (s Status, active bool) {
 	defer f.mu.Unlock()
 	return Status{
 		ID:        f.id,
+		Job:       f.job,
 		Class:     f.class,
 		Rendering: f.state == rendering,
 		Listeners: f.total,

@@ -122,6 +122,7 @@ func (g *Group) Close() {
 // Status is what one flight is doing.
 type Status struct {
 	ID        store.ID
+	Job       Job // what it was started with, which may be closed by the time anybody looks
 	Class     admission.Class
 	Rendering bool // false: waiting for a slot
 	Listeners int

@@ -21,9 +21,12 @@ func (f *flight) prepare() *preparation {
 	p := &preparation{done: make(chan struct{})}
 	p.ctx, p.cancel = context.WithCancelCause(f.ctx)
 	f.preparation = p
+	start := time.Now()
+	f.mu.Lock()
+	f.preparing = start
+	f.mu.Unlock()
 	go func() {
 		defer close(p.done)
-		start := time.Now()
 		p.err = guard(func() error { return f.job.Prepare(p.ctx) })
 		f.mu.Lock()
 		defer f.mu.Unlock()
