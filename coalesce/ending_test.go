@@ -313,13 +313,16 @@ func TestAJobThatIsNotNeededIsClosedOutsideOfTheLock(t *testing.T) {
 func TestFlightsTellsWhatGoesOn(t *testing.T) {
 	inBubble(t, one, func(t *testing.T, s *site) {
 		l, j := s.start(t, a, admission.Low, s.terms())
-		waiting, _ := s.start(t, b, admission.Normal, s.terms())
+		waiting, other := s.start(t, b, admission.Normal, s.terms())
 		j.write("12345")
 		time.Sleep(time.Second)
 		for _, f := range s.group.Flights() {
-			class, rendering, bytes := admission.Normal, false, int64(0)
+			job, class, rendering, bytes := other, admission.Normal, false, int64(0)
 			if f.ID == a {
-				class, rendering, bytes = admission.Low, true, 5
+				job, class, rendering, bytes = j, admission.Low, true, 5
+			}
+			if f.Job != job {
+				t.Error("told of another job")
 			}
 			if f.Class != class || f.Rendering != rendering || f.Bytes != bytes || f.Listeners != 1 || f.Age != time.Second {
 				t.Errorf("told %+v", f)
