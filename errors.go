@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -78,6 +79,11 @@ func errRange(size int64) *refusal {
 	return r
 }
 
+func errPrecondition() *refusal {
+	return newRefusal(http.StatusPreconditionFailed, "precondition_failed", cacheNever,
+		"The variant is not the one that the request's conditions ask for.", nil)
+}
+
 func errOptions(err error) *refusal {
 	return newRefusal(http.StatusUnprocessableEntity, "invalid_options", cacheMinute, err.Error(), err)
 }
@@ -144,6 +150,19 @@ func probeFailed(err error) error {
 		"The source could not be examined; the server's log says why.", err)
 }
 
+// cutLifetime cuts how long an error may be cached to what its URL has left, as every lifetime in an answer is.
+func cutLifetime(err error, expires int64, now time.Time) error {
+	if err == nil || expires == 0 {
+		return err
+	}
+	answer := *refusalOf(err)
+	if seconds, err := strconv.Atoi(strings.TrimPrefix(answer.cache, "max-age=")); err == nil {
+		left := urlapi.ClampLifetime(time.Duration(seconds)*time.Second, expires, now)
+		answer.cache = "max-age=" + strconv.Itoa(int(left/time.Second))
+	}
+	return &answer
+}
+
 func admissionRefusal(a *admission.Refusal) *refusal {
 	r := newRefusal(http.StatusTooManyRequests, "queue_full", cacheNever, "", a)
 	switch {
@@ -180,7 +199,7 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, answer *refusal
 	h.logRefusal(r, answer)
 	answer.setHeader(w.Header())
 	if h.Errors == errorsCaddy {
-		return caddyhttp.Error(answer.status, answer)
+		return caddyhttp.Error(answer.status, publicError{answer})
 	}
 	body, err := json.Marshal(map[string]string{"error": answer.code, "message": answer.message})
 	if err != nil {
@@ -196,10 +215,19 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, answer *refusal
 	return nil
 }
 
+// publicError is a refusal as an error route may show it, with {err.message}: the code and the message. What was
+// behind it is for the log, since it would tell a source that is not allowed from one that is not there.
+type publicError struct{ refusal *refusal }
+
+func (e publicError) Error() string { return e.refusal.code + ": " + e.refusal.message }
+
+func (e publicError) Unwrap() error { return e.refusal }
+
 // setHeader sets what a refusal says whoever renders it, and takes back what was meant for the variant.
 func (e *refusal) setHeader(header http.Header) {
 	for _, name := range []string{
-		"Accept-Ranges", "Cache-Status", "Content-Disposition", "ETag", "Last-Modified", "Server-Timing", "X-Audio-Proxy",
+		"Accept-Ranges", "Cache-Status", "Content-Disposition", "Content-Length", "Content-Type", "ETag",
+		"Last-Modified", "Server-Timing", "X-Audio-Proxy",
 	} {
 		header.Del(name)
 	}

@@ -3,7 +3,6 @@ package audioproxy
 import (
 	"context"
 	"errors"
-	"path"
 	"strings"
 
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/source"
@@ -15,6 +14,7 @@ import (
 var masterExtensions = []string{
 	".wav", ".flac", ".aiff", ".aif", ".caf", ".w64", ".wv", ".ape", ".tta",
 	".m4a", ".mp3", ".ogg", ".oga", ".opus", ".aac", ".mp2", ".wma", ".mka", ".webm", ".ac3", ".dts", ".au", ".amr",
+	".aifc", ".alac", ".bwf", ".dsf", ".eac3", ".m4b", ".mp4", ".mpc", ".shn", ".spx", ".tak", ".voc",
 }
 
 // readFixed reads a path of a site that serves one fixed variant: the path is the source's, as it is, or with
@@ -40,6 +40,27 @@ func (h *Handler) readFixed(ctx context.Context, file string) (*variant, error) 
 			return nil, err
 		}
 	}
+	return h.readFixedStored(ctx, file)
+}
+
+// readFixedStored finds the variant of a source that is gone, where the site keeps variants for ever.
+func (h *Handler) readFixedStored(ctx context.Context, file string) (*variant, error) {
+	kept, err := h.app.openStore()
+	if err != nil || kept == nil || h.Freshness != freshnessImmutable {
+		return nil, errNotFound(source.ErrNotFound)
+	}
+	for _, candidate := range h.candidates(file) {
+		v := &variant{options: *h.fixed}
+		if v.source, err = urlapi.ParseCanonical(urlapi.SchemeLocal + "://" + candidate); err != nil {
+			return nil, err
+		}
+		if err := h.identify(ctx, v); err != nil {
+			return nil, err
+		}
+		if _, err := kept.Stat(v.id); err == nil {
+			return v, nil
+		}
+	}
 	return nil, errNotFound(source.ErrNotFound)
 }
 
@@ -51,9 +72,7 @@ func (h *Handler) candidates(file string) []string {
 	if stem == file || stem == "" || strings.HasSuffix(stem, "/") {
 		return candidates
 	}
-	if path.Ext(stem) != "" {
-		candidates = append(candidates, stem)
-	}
+	candidates = append(candidates, stem) // whose extension, if it has one, is its own: song.wav.opus
 	for _, master := range masterExtensions {
 		if master != extension {
 			candidates = append(candidates, stem+master, stem+strings.ToUpper(master))

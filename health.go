@@ -37,9 +37,8 @@ func writeState(w http.ResponseWriter, r *http.Request, status int, state any) e
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", cacheNever)
 	w.WriteHeader(status)
-	if r.Method == http.MethodHead {
-		return nil
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(append(body, '\n')) // a client that is gone by now needs no answer
 	}
-	_, err = w.Write(append(body, '\n'))
-	return err
+	return nil
 }

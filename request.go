@@ -98,19 +98,35 @@ func (h *Handler) route(r *http.Request) (target, error) {
 }
 
 // escapedPath is the path as the client sent it, without what handle_path or uri strip_prefix took off its
-// front. A path that was decoded and encoded again is another path. After a rewrite Caddy keeps no escaped form
-// if that equals the decoded one, and then URL.EscapedPath would escape what the client did not.
+// front. A path that was decoded and encoded again is another path, and both net/url and Caddy's rewrites do that
+// to characters that need an escape and came without one. So it is taken from the request line, which says what
+// was sent: its end that decodes to what the path is now.
 func escapedPath(r *http.Request) string {
-	escaped := r.URL.EscapedPath()
-	original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request)
-	if !ok || original.URL == nil {
-		return escaped
+	sent := r.RequestURI
+	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
+		sent = original.RequestURI // a rewrite changes the field
 	}
-	sent := original.URL.EscapedPath()
-	if !strings.HasSuffix(sent, escaped) && strings.HasSuffix(sent, r.URL.Path) {
-		return r.URL.Path
+	sent, _, _ = strings.Cut(sent, "?")
+	if !strings.HasPrefix(sent, "/") { // the absolute form, as sent to proxies
+		_, sent, _ = strings.Cut(sent, "://")
+		sent = sent[max(strings.IndexByte(sent, '/'), 0):]
 	}
-	return escaped
+	decoded, err := url.PathUnescape(sent)
+	if err != nil || !strings.HasSuffix(decoded, r.URL.Path) {
+		return r.URL.EscapedPath() // rewritten to something else
+	}
+	return skipDecoded(sent, len(decoded)-len(r.URL.Path))
+}
+
+// skipDecoded drops the first n characters of an escaped path, where an escape counts as one.
+func skipDecoded(path string, n int) string {
+	for ; n > 0; n-- {
+		if path[0] == '%' {
+			path = path[2:]
+		}
+		path = path[1:]
+	}
+	return path
 }
 
 // read takes a path apart and checks it, in the order of the URL API: signature, expiry, options, source.
@@ -125,10 +141,21 @@ func (h *Handler) read(ctx context.Context, path target, now time.Time) (*varian
 	if err != nil {
 		return nil, err
 	}
-	if urlapi.Expired(urlapi.PeekExpiry(asked.OptionSegments), now) {
+	expires := urlapi.PeekExpiry(asked.OptionSegments)
+	if urlapi.Expired(expires, now) {
 		return nil, errExpired()
 	}
-	v := &variant{info: asked.Info}
+	v, err := h.readSigned(ctx, asked)
+	if err != nil {
+		return nil, cutLifetime(err, expires, now)
+	}
+	v.lifetime = urlapi.ClampLifetime(v.lifetime, expires, now)
+	return v, nil
+}
+
+// readSigned reads what a verified URL asks for that has not expired.
+func (h *Handler) readSigned(ctx context.Context, asked urlapi.Request) (v *variant, err error) {
+	v = &variant{info: asked.Info}
 	if !asked.Info {
 		if v.options, err = h.parseOptions(asked.OptionSegments); err != nil {
 			return nil, err
@@ -140,7 +167,6 @@ func (h *Handler) read(ctx context.Context, path target, now time.Time) (*varian
 	if err := h.identify(ctx, v); err != nil {
 		return nil, err
 	}
-	v.lifetime = urlapi.ClampLifetime(v.lifetime, v.options.Expires, now)
 	return v, nil
 }
 

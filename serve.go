@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -17,8 +18,13 @@ import (
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/store"
 )
 
-// serve answers with the variant: from the store, from the render that is going on, or from one of its own.
+// serve answers with the variant. No error is to be kept for longer than its URL is good for.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, v *variant) error {
+	return cutLifetime(h.serveVariant(w, r, v), v.options.Expires, time.Now())
+}
+
+// serveVariant answers from the store, from the render that is going on, or from one of its own.
+func (h *Handler) serveVariant(w http.ResponseWriter, r *http.Request, v *variant) error {
 	if _, idle := caddyhttp.IdleTimeoutsFromContext(r.Context()); idle != nil {
 		defer idle.Override(time.Duration(h.ClientIdle), 0, 0)()
 	}
@@ -142,7 +148,12 @@ func (h *Handler) serveHead(w http.ResponseWriter, r *http.Request, v *variant) 
 		in.Close()
 		cache = cacheMiss
 	}
-	v.setHeader(w.Header(), weak(v.id.Key), timing{cache: cache})
+	etag := weak(v.id.Key)
+	if h.Delivery == deliveryComplete { // the GET's answer is a finished file
+		etag = strong(v.id.Key)
+		w.Header().Set("Accept-Ranges", "bytes")
+	}
+	v.setHeader(w.Header(), etag, timing{cache: cache})
 	w.WriteHeader(http.StatusOK)
 	return nil
 }
@@ -194,7 +205,32 @@ func (h *Handler) breakOff(w http.ResponseWriter, r *http.Request, err error) {
 		}
 		_ = http.NewResponseController(w).Flush() // the connection is given up either way
 	}
+	if !r.ProtoAtLeast(1, 1) {
+		reset(w)
+	}
 	panic(http.ErrAbortHandler)
+}
+
+// reset closes an HTTP/1.0 connection in the one way that does not look like the end of its answer, which has
+// neither a length nor a last chunk. Proxies that speak it to their upstreams (nginx does, unless it is told
+// otherwise) would keep half a song.
+func reset(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return // another kind of server; its connection is closed all the same
+	}
+	raw := conn
+	for {
+		wrapped, ok := raw.(interface{ NetConn() net.Conn })
+		if !ok {
+			break
+		}
+		raw = wrapped.NetConn()
+	}
+	if tcp, ok := raw.(interface{ SetLinger(seconds int) error }); ok {
+		_ = tcp.SetLinger(0) // closed with an ordinary end otherwise, which is all there is then
+	}
+	_ = raw.Close() // not through TLS, which would say good-bye
 }
 
 // setHeader sets what every answer with this variant says of it.

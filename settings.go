@@ -3,6 +3,8 @@ package audioproxy
 import (
 	"errors"
 	"fmt"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -32,6 +34,9 @@ func (h *Handler) provisionSettings() error {
 	if err := h.checkPresets(); err != nil {
 		return err
 	}
+	if err := checkOrigin(h.CORS); err != nil {
+		return err
+	}
 	if h.ClientIdle < 0 {
 		return errors.New("client_idle must be positive")
 	}
@@ -46,6 +51,18 @@ func (h *Handler) provisionSettings() error {
 		oneOf("delivery", &h.Delivery, deliveryStream, deliveryComplete),
 		oneOf("errors", &h.Errors, errorsJSON, errorsCaddy),
 	)
+}
+
+// checkOrigin refuses what no browser sends as an Origin: it would never match, and look right.
+func checkOrigin(cors string) error {
+	if cors == "" || cors == "*" {
+		return nil
+	}
+	u, err := url.Parse(cors)
+	if err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != cors || cors != strings.ToLower(cors) {
+		return fmt.Errorf("cors takes an origin such as https://app.example.com, without a path, or *; not %q", cors)
+	}
+	return nil
 }
 
 // oneOf checks a setting that takes one of a few words, and sets the first where it is not given.

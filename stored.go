@@ -6,17 +6,17 @@ import (
 	"net/textproto"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/store"
 )
 
-// notModified reports whether the client has the variant already. The answer needs neither source nor store:
-// the key says it all.
-func (v *variant) notModified(r *http.Request) bool {
+// notModified reports whether the client has what the tag stands for already.
+func notModified(r *http.Request, tag string) bool {
 	for _, field := range r.Header.Values("If-None-Match") {
-		for tag := range strings.SplitSeq(field, ",") {
+		for candidate := range strings.SplitSeq(field, ",") {
 			// Weakly compared (RFC 9110, 13.1.2): what was streamed and what is stored are equivalent.
-			if strings.TrimPrefix(textproto.TrimString(tag), "W/") == `"`+v.id.Key+`"` {
+			if strings.TrimPrefix(textproto.TrimString(candidate), "W/") == strong(tag) {
 				return true
 			}
 		}
@@ -24,56 +24,70 @@ func (v *variant) notModified(r *http.Request) bool {
 	return false
 }
 
-func (v *variant) answerNotModified(w http.ResponseWriter) error {
-	w.Header().Set("ETag", `"`+v.id.Key+`"`)
-	w.Header().Set("Cache-Control", v.cacheControl())
+func answerNotModified(w http.ResponseWriter, tag, cacheControl string) error {
+	w.Header().Set("ETag", strong(tag))
+	w.Header().Set("Cache-Control", cacheControl)
 	w.WriteHeader(http.StatusNotModified)
 	return nil
 }
 
-// serveStored answers with a finished variant.
-func (h *Handler) serveStored(w http.ResponseWriter, r *http.Request, v *variant, hit *store.Variant) error {
-	v.setHeader(w.Header(), `"`+v.id.Key+`"`, cacheHit)
-	return h.serveFile(w, r, hit)
-}
-
-// serveFile sends a file, or the range of it that was asked for. What describes it has been set.
-func (h *Handler) serveFile(w http.ResponseWriter, r *http.Request, file *store.Variant) error {
-	header := w.Header()
-	header.Set("Accept-Ranges", "bytes")
-	asked := rangeOf(r, file.Size)
-	switch {
-	case asked == rangeUnsatisfiable && rangeApplies(r, header.Get("ETag")):
-		return h.refuse(w, r, errRange(file.Size))
-	case asked != rangeSingle:
-		r = r.Clone(r.Context())
-		r.Header.Del("Range")
+// serveFile answers with a finished variant, or the range of it that was asked for.
+func (h *Handler) serveFile(w http.ResponseWriter, r *http.Request, v *variant, file *store.Variant, when timing) error {
+	if !preconditionsHold(r, v.id.Key, file.Stored) {
+		return errPrecondition()
 	}
-	if isPlain(r) {
-		// The one path on which the kernel copies the file: ServeContent's reader hides it.
-		header.Set("Content-Length", strconv.FormatInt(file.Size, 10))
-		header.Set("Last-Modified", file.Stored.UTC().Format(http.TimeFormat))
-		w.WriteHeader(http.StatusOK)
-		if _, err := io.Copy(w, file.Content); err != nil {
-			h.breakOff(r, err)
-		}
+	asked := rangeOf(r, file.Size)
+	if asked == rangeUnsatisfiable && rangeApplies(r, strong(v.id.Key)) {
+		return errRange(file.Size)
+	}
+	v.setHeader(w.Header(), strong(v.id.Key), when)
+	w.Header().Set("Accept-Ranges", "bytes")
+	if r.Method == http.MethodGet && asked != rangeSingle && r.Header.Get("If-Modified-Since") == "" {
+		h.serveWhole(w, r, file)
 		return nil
+	}
+	r = r.Clone(r.Context())
+	for _, name := range []string{"If-Match", "If-Unmodified-Since"} {
+		r.Header.Del(name) // seen to above
+	}
+	if asked != rangeSingle {
+		r.Header.Del("Range")
 	}
 	http.ServeContent(w, r, "", file.Stored, file.Content)
 	return nil
 }
 
-// isPlain reports whether a request wants the whole file, whatever the client may have of it.
-func isPlain(r *http.Request) bool {
-	if r.Method != http.MethodGet {
+// serveWhole sends the file on the one path on which the kernel copies it: ServeContent's reader hides it.
+func (h *Handler) serveWhole(w http.ResponseWriter, r *http.Request, file *store.Variant) {
+	header := w.Header()
+	header.Set("Content-Length", strconv.FormatInt(file.Size, 10))
+	header.Set("Last-Modified", file.Stored.UTC().Format(http.TimeFormat))
+	w.WriteHeader(http.StatusOK)
+	if _, err := io.Copy(w, file.Content); err != nil {
+		h.breakOff(w, r, err)
+	}
+}
+
+// preconditionsHold evaluates If-Match and If-Unmodified-Since (RFC 9110, 13.2.2). ServeContent would too, and
+// answer with the variant's own fields on the error, a year of caching among them.
+func preconditionsHold(r *http.Request, tag string, stored time.Time) bool {
+	if fields := r.Header.Values("If-Match"); len(fields) > 0 {
+		for candidate := range strings.SplitSeq(strings.Join(fields, ","), ",") {
+			if candidate = textproto.TrimString(candidate); candidate == "*" || candidate == strong(tag) {
+				return true
+			}
+		}
 		return false
 	}
-	for _, name := range []string{"Range", "If-Match", "If-Unmodified-Since", "If-Modified-Since"} {
-		if r.Header.Get(name) != "" {
-			return false
-		}
-	}
-	return true
+	limit, err := http.ParseTime(r.Header.Get("If-Unmodified-Since"))
+	return err != nil || !stored.Truncate(time.Second).After(limit)
+}
+
+// wantsPart reports whether a request is for less than the whole of a variant, whatever its size: for one range,
+// and not from the first byte to the last.
+func wantsPart(r *http.Request) bool {
+	first, last, ok := parseRange(r.Header.Get("Range"))
+	return ok && (first != 0 || last != -1)
 }
 
 // rangeKind is what a Range field asks for.
