@@ -22,7 +22,7 @@ type engine struct {
 	probes  *probes
 
 	mu         sync.Mutex
-	registered []registration // in the order in which they were started; the last one's limits apply
+	registered []registration // in the order in which they were started; the first one's limits apply
 }
 
 // limits are what the active config allows the engine.
@@ -104,12 +104,16 @@ func (e *engine) end() {
 	e.flights.Close()
 }
 
-// register applies the limits of an app that starts.
+// register notes the limits of an app that starts. They apply at once where no other app runs; else when that one
+// stops, which is when Caddy has found that the whole config starts. Raised limits cannot be taken back: they
+// grant slots.
 func (e *engine) register(app *App, limits limits) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.registered = append(e.registered, registration{app, limits})
-	e.apply(limits)
+	if len(e.registered) == 1 {
+		e.apply(limits)
+	}
 }
 
 func (e *engine) apply(limits limits) {
@@ -117,14 +121,18 @@ func (e *engine) apply(limits limits) {
 	e.probes.setLimit(limits.probes)
 }
 
-// unregister takes them back: the limits are again those of the config that still runs. It does nothing for an
+// unregister ends an app's say: the limits are then those of the app that came after it. It does nothing for an
 // app that is not registered.
 func (e *engine) unregister(app *App) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.registered = slices.DeleteFunc(e.registered, func(r registration) bool { return r.app == app })
-	if n := len(e.registered); n > 0 {
-		e.apply(e.registered[n-1].limits)
+	i := slices.IndexFunc(e.registered, func(r registration) bool { return r.app == app })
+	if i < 0 {
+		return
+	}
+	e.registered = slices.Delete(e.registered, i, i+1)
+	if i == 0 && len(e.registered) > 0 {
+		e.apply(e.registered[0].limits)
 	}
 }
 
