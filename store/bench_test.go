@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -76,7 +77,7 @@ func BenchmarkLargeStore(b *testing.B) {
 		unknown := ID{"00112233445566ff", fmt.Sprintf("%064x", 1)}
 		unknown.Key = all[0].Key[:fanDigits] + unknown.Key[fanDigits:]
 		for b.Loop() {
-			if _, err := s.Open(unknown); err != ErrNotFound {
+			if _, err := s.Open(unknown); !errors.Is(err, ErrNotFound) {
 				b.Fatal(err)
 			}
 		}

@@ -1,8 +1,11 @@
 package store
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -25,43 +28,98 @@ func TestWhatIsNoVariantIsNeverServed(t *testing.T) {
 		"an odd size":         {make: file(id.Key+".05000", 5000), stays: true},
 		"a suffix":            {make: file(id.Key+".5000.mp3", 5000), stays: true},
 		"a longer key":        {make: file(id.Key+"0.5000", 5000), stays: true},
-		"a link":              {make: func(t *testing.T, s *testStore) { link(t, in(s, id.Key+".5000")) }},
+		"a link":              {make: func(t *testing.T, s *testStore) { link(t, in(s, id.Key)) }},
 		"a folder":            {make: func(t *testing.T, s *testStore) { must(t, os.MkdirAll(in(s, id.Key+".5000"), 0o700)) }},
 		"in the wrong folder": {make: func(t *testing.T, s *testStore) { write(t, wrongFan(s, id), contentOf(id, 5000)) }, stays: true},
 		"a file for a fan":    {make: func(t *testing.T, s *testStore) { write(t, s.fanDir(id), nil) }, stays: true},
 		"a file for a scope":  {make: func(t *testing.T, s *testStore) { write(t, filepath.Join(s.dir, id.Scope), nil) }, stays: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// Given a store that is open, and one that is opened when it is there already.
-			s := newStore(t, 1<<20)
-			test.make(t, s)
-			there := len(filesIn(t, s.dir))
-			for _, s := range []*testStore{s, s.other()} {
-				if _, err := s.Open(id); err == nil {
-					t.Error("it was opened")
+			for moment, look := range map[string]func(*testStore){
+				"a request":  func(s *testStore) { _, _ = s.Open(id) },
+				"a count":    func(s *testStore) { s.recounted() },
+				"an opening": func(s *testStore) { s.other() },
+			} {
+				s := newStore(t, 1<<20)
+				test.make(t, s)
+				look(s)
+				if files, _ := onDisk(t, s.dir); test.stays != (files > 0) {
+					t.Errorf("after %s there are %d files; it is ours to remove: %v", moment, files, !test.stays)
 				}
 				if _, err := s.Stat(id); err == nil {
-					t.Error("it was found")
+					t.Errorf("after %s it was found", moment)
+				}
+				if _, err := s.Open(id); err == nil {
+					t.Errorf("after %s it was opened", moment)
 				}
 				if stats := s.recounted(); stats.Files != 0 || stats.Bytes != 0 {
-					t.Errorf("it counts as %+v", stats)
+					t.Errorf("after %s it counts as %+v", moment, stats)
 				}
-			}
-			must(t, s.restart().Close())
-			left := len(filesIn(t, s.dir))
-			if files, _ := onDisk(t, s.dir); test.stays != (files > 0) {
-				t.Errorf("of %d files %d are left; ours to remove: %v", there, left, !test.stays)
 			}
 		})
 	}
 }
 
+func TestWhatIsNoVariantDoesNoHarmToThoseBesideIt(t *testing.T) {
+	s, id := newStore(t, 1<<20), ids(1)[0]
+	s.put(id, 100)
+	write(t, filepath.Join(s.fanDir(id), id.Key+".0100"), contentOf(id, 100))
+	write(t, filepath.Join(s.fanDir(id), id.Key), contentOf(id, 100))
+	for i := range 256 { // wherever the folder is listed first
+		if fan := fmt.Sprintf("%02x", i); fan != id.Key[:fanDigits] {
+			write(t, filepath.Join(s.dir, id.Scope, fan), []byte("in the way"))
+		}
+	}
+	for _, s := range []*testStore{s, s.other()} {
+		if stats := s.recounted(); stats.Files != 1 || stats.Bytes != 100 {
+			t.Errorf("the store believes in %+v", stats)
+		}
+		checkWhole(t, s.open(id))
+	}
+}
+
+// inTheWay puts a folder that cannot be removed in a variant's place, and returns what puts the variant back.
+func inTheWay(t *testing.T, path string) (undo func()) {
+	t.Helper()
+	aside := filepath.Join(t.TempDir(), "aside")
+	must(t, os.Rename(path, aside))
+	write(t, filepath.Join(path, "file"), nil)
+	return func() {
+		must(t, os.RemoveAll(path))
+		must(t, os.Rename(aside, path))
+	}
+}
+
+func TestWhatCannotBeRemovedStaysKnown(t *testing.T) {
+	s, all := newStore(t, 300), ids(3)
+	for _, id := range all {
+		s.put(id, 100)
+		s.clock.advance(1)
+	}
+	undo := inTheWay(t, s.path(all[0], 100))
+	if err := s.Delete(all[0]); err == nil || errors.Is(err, ErrNotFound) {
+		t.Errorf("deleting it: %v", err)
+	}
+	undo()
+	checkWhole(t, s.open(all[0]))
+	s = s.restart() // so that nobody reads it, and it is the next to go
+	undo = inTheWay(t, s.path(all[0], 100))
+	s.SetMaxBytes(200) // another one goes in its place
+	undo()
+	if kept := s.kept(all...); kept != "0 2" {
+		t.Errorf("kept %s, want 0 2", kept)
+	}
+	checkWhole(t, s.open(all[0]))
+	s.checkAccounts()
+}
+
+// link makes a link that is as long as what it leads to: the size in its name is right in either way.
 func link(t *testing.T, path string) {
 	t.Helper()
 	target := filepath.Join(t.TempDir(), "target")
-	write(t, target, contentOf(ids(1)[0], 5000))
+	write(t, target, contentOf(ids(1)[0], len(target)))
 	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
-	must(t, os.Symlink(target, path))
+	must(t, os.Symlink(target, path+"."+strconv.Itoa(len(target))))
 }
 
 func wrongFan(s *testStore, id ID) string {
@@ -85,8 +143,12 @@ func TestAVariantThatIsCutShortLaterIsRemoved(t *testing.T) {
 
 func TestPutTakesThePlaceOfWhatIsNoVariant(t *testing.T) {
 	for name, obstruct := range map[string]func(t *testing.T, path string){
-		"a folder":  func(t *testing.T, path string) { must(t, os.MkdirAll(path, 0o700)) },
-		"a link":    link,
+		"a folder": func(t *testing.T, path string) { must(t, os.MkdirAll(path, 0o700)) },
+		"a link": func(t *testing.T, path string) {
+			write(t, path, nil)
+			must(t, os.Remove(path))
+			must(t, os.Symlink(t.TempDir(), path))
+		},
 		"cut short": func(t *testing.T, path string) { write(t, path, []byte("short")) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,7 +3,6 @@ package store
 import (
 	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -229,24 +228,4 @@ func TestMakeRoomGivesUpAboutAsMuchAsIsMissing(t *testing.T) {
 			t.Error("it gives hope")
 		}
 	})
-}
-
-func TestPutMakesRoomForAName(t *testing.T) {
-	s, all := newStore(t, 1<<20), ids(3)
-	s.put(all[0], placeRoom)
-	s.put(all[1], placeRoom)
-	s.system.free = func(string) (int64, bool) { return 0, true }
-	full := true
-	s.system.rename = func(from, to string) error {
-		if full {
-			full = false
-			return &os.LinkError{Op: "rename", Old: from, New: to, Err: syscall.ENOSPC}
-		}
-		return os.Rename(from, to)
-	}
-	s.put(all[2], 100)
-	if kept := s.kept(all...); kept != "1 2" {
-		t.Errorf("kept %s, want 1 2", kept)
-	}
-	s.checkAccounts()
 }

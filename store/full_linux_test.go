@@ -170,3 +170,23 @@ func testDiskFull(t *testing.T, dir string, disk disk) {
 	}
 	must(t, again.Close())
 }
+
+func TestPutMakesRoomForAName(t *testing.T) {
+	s, all := newStore(t, 1<<20), ids(3)
+	s.put(all[0], placeRoom)
+	s.put(all[1], placeRoom)
+	s.system.free = func(string) (int64, bool) { return 0, true }
+	full := true
+	s.system.rename = func(from, to string) error {
+		if full {
+			full = false
+			return &os.LinkError{Op: "rename", Old: from, New: to, Err: syscall.ENOSPC}
+		}
+		return os.Rename(from, to)
+	}
+	s.put(all[2], 100)
+	if kept := s.kept(all...); kept != "1 2" {
+		t.Errorf("kept %s, want 1 2", kept)
+	}
+	s.checkAccounts()
+}

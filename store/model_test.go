@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"errors"
 	"os"
 	"slices"
 	"testing"
@@ -120,7 +121,7 @@ func (w *world) put(rt *rapid.T, id ID, size int) {
 	used := w.tick()
 	err := tryPut(w.store, id, size)
 	if int64(size) > w.bound {
-		if err != ErrTooLarge {
+		if !errors.Is(err, ErrTooLarge) {
 			rt.Fatalf("putting %d bytes: %v", size, err)
 		}
 		return

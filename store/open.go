@@ -64,19 +64,15 @@ func (s *FileSystem) use(id ID) (e *entry, info Info, markDue bool) {
 
 // useFailed takes a reader back whose file could not be opened. It forgets the variant when it is not there any
 // more, and returns the error of any other failure: that the process has no descriptor left, say, is no reason to
-// forget what the disk holds.
+// forget what the disk holds. A broken file is removed by the look at the disk that follows.
 func (s *FileSystem) useFailed(e *entry, err error) error {
-	broken := errors.Is(err, errBroken)
-	gone := broken || errors.Is(err, fs.ErrNotExist)
+	gone := errors.Is(err, errBroken) || errors.Is(err, fs.ErrNotExist)
 	s.mu.Lock()
 	e.readers--
 	if gone {
 		s.forget(e)
 	}
 	s.mu.Unlock()
-	if broken {
-		s.discard(e.id, e.size)
-	}
 	if gone {
 		return nil
 	}

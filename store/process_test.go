@@ -102,8 +102,8 @@ func leaveStage(dir string) error {
 	if err != nil {
 		return err
 	}
-	for _, make := range []func() (*Stage, error){s.Stage, TempStage} {
-		stage, err := make()
+	for _, place := range []func() (*Stage, error){s.Stage, TempStage} {
+		stage, err := place()
 		if err != nil {
 			return err
 		}

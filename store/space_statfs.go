@@ -14,5 +14,5 @@ func freeBytes(path string) (n int64, known bool) {
 	if st.Files > 0 && st.Ffree == 0 {
 		return 0, true
 	}
-	return int64(st.Bavail) * int64(st.Bsize), true
+	return int64(st.Bavail) * int64(st.Bsize), true //nolint:unconvert // their types differ between these systems
 }

@@ -175,12 +175,15 @@ func sweepArea(dir string) {
 		return
 	}
 	state := tryLock(lock)
-	if state == lockTaken || state == lockUnknown && olderThan(dir, abandonedAge) {
+	sweepable := state == lockTaken || state == lockUnknown && olderThan(dir, abandonedAge)
+	if sweepable {
 		// Under the lock: a process that has just made this area must not come to believe that it has it.
 		_ = os.RemoveAll(dir)
-		defer os.RemoveAll(dir) // once more without: Windows removes no open file
 	}
 	lock.Close()
+	if sweepable {
+		_ = os.RemoveAll(dir) // once more without: Windows removes no open file
+	}
 }
 
 // sweepUnlocked removes what is in parent and has no lock file though it is older than any area is without one.

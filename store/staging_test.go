@@ -10,13 +10,13 @@ import (
 
 func TestAStageIsPrivateAndEmpty(t *testing.T) {
 	s := newStore(t, 1<<20)
-	for name, make := range map[string]func() (*Stage, error){"of the store": s.Stage, "in the temporary folder": TempStage} {
+	for name, place := range map[string]func() (*Stage, error){"of the store": s.Stage, "in the temporary folder": TempStage} {
 		t.Run(name, func(t *testing.T) {
 			temporary := t.TempDir()
 			t.Setenv("TMPDIR", temporary)
-			one, err := make()
+			one, err := place()
 			must(t, err)
-			two, err := make()
+			two, err := place()
 			must(t, err)
 			if one.Dir() == two.Dir() {
 				t.Error("two have one folder")

@@ -69,9 +69,9 @@ type Variant struct {
 // Close gives the variant back to the store. Closing twice is harmless.
 func (v *Variant) Close() { v.close() }
 
-// NewVariant is for implementations of Store. close is called once.
-func NewVariant(info Info, content io.ReadSeeker, close func()) *Variant {
-	return &Variant{Info: info, Content: content, close: sync.OnceFunc(close)}
+// NewVariant is for implementations of Store. release is called once.
+func NewVariant(info Info, content io.ReadSeeker, release func()) *Variant {
+	return &Variant{Info: info, Content: content, close: sync.OnceFunc(release)}
 }
 
 // Stats are what a store amounts to.

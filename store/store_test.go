@@ -87,9 +87,9 @@ func TestDeletedIsGoneButReadOn(t *testing.T) {
 	s.put(id, 5000)
 	v := s.open(id)
 	must(t, s.Delete(id))
+	s.checkAccounts()
 	_, err := s.Open(id)
 	mustBe(t, err, ErrNotFound)
-	s.checkAccounts()
 	checkWhole(t, v)
 	v.Close()
 	s.checkAccounts()
@@ -223,6 +223,14 @@ func TestAFailureToOpenIsNoReasonToForget(t *testing.T) {
 	}
 	must(t, os.Remove(s.fanDir(id)))
 	must(t, os.Rename(aside, s.fanDir(id)))
-	checkWhole(t, s.open(id))
+	v := s.open(id)
+	checkWhole(t, v)
 	s.checkAccounts()
+
+	v.Close()
+	s.SetMaxBytes(1) // nobody is reading it
+	s.checkAccounts()
+	if stats := s.Stats(); stats.Files != 0 {
+		t.Error("the attempt still counts as a reader")
+	}
 }
