@@ -229,3 +229,17 @@ func TestMakeRoomGivesUpAboutAsMuchAsIsMissing(t *testing.T) {
 		}
 	})
 }
+
+func TestClosingTwiceIsHarmless(t *testing.T) {
+	s, id := newStore(t, 300), ids(1)[0]
+	s.put(id, 100)
+	v, other := s.open(id), s.open(id)
+	v.Close()
+	v.Close() // and not for the other reader
+	s.SetMaxBytes(1)
+	if kept := s.kept(id); kept != "0" {
+		t.Error("it was evicted while it was read")
+	}
+	other.Close()
+	s.checkAccounts()
+}
