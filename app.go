@@ -2,7 +2,6 @@ package audioproxy
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os/exec"
 	"runtime"
@@ -121,7 +120,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	a.storeModule = module.(StoreModule)
 	a.openStore = sync.OnceValues(a.holdStore)
 	a.engine, a.engineHeld = holdEngine(a.limits()), true
-	return nil
+	return measured.register(ctx.GetMetricsRegistry())
 }
 
 func (a *App) setDefaults() {
@@ -278,7 +277,7 @@ func (a *App) terms(s store.Store) coalesce.Terms {
 		Store:   s,
 		Timeout: time.Duration(a.RenderTimeout),
 		MaxSize: a.MaxVariantSize,
-		Ended:   a.logRender,
+		Ended:   a.renderEnded,
 
 		FinishAbandoned: a.Abandoned == abandonedFinish,
 	}
@@ -297,36 +296,6 @@ func (a *App) hold() (release func()) {
 		}
 		releaseEngine()
 	})
-}
-
-// logRender writes the one line that every render gets.
-func (a *App) logRender(s coalesce.Summary) {
-	fields := []zap.Field{
-		zap.String("key", s.ID.Key),
-		zap.String("class", s.Class),
-		zap.Duration("wait", s.Wait),
-		zap.Duration("first_byte", s.FirstByte),
-		zap.Duration("duration", s.Render),
-		zap.Int64("bytes", s.Bytes),
-		zap.Bool("stored", s.Stored),
-	}
-	switch {
-	case s.Err != nil && isRefusal(s.Err):
-		a.logger.Info("render refused", append(fields, zap.Error(s.Err))...)
-	case errors.Is(s.Err, coalesce.ErrCancelled):
-		a.logger.Info("render cancelled", fields...)
-	case s.Err != nil:
-		a.logger.Warn("render failed", append(fields, zap.Error(s.Err))...)
-	case s.StoreErr != nil:
-		a.logger.Warn("rendered, but not kept", append(fields, zap.Error(s.StoreErr))...)
-	default:
-		a.logger.Info("rendered", fields...)
-	}
-}
-
-func isRefusal(err error) bool {
-	_, ok := errors.AsType[*admission.Refusal](err)
-	return ok
 }
 
 // replace fills in the placeholders that a setting may have, such as {env.AUDIO_KEY}. One that is empty or

@@ -88,7 +88,7 @@ func releaseEngine() {
 }
 
 func newEngine(limits limits) *engine {
-	budget := admission.New(limits.Limits)
+	budget := admission.New(limits.Limits, admission.WithObserver(measured.observe))
 	return &engine{budget: budget, flights: coalesce.NewGroup(budget), probes: newProbes(limits.probes)}
 }
 
@@ -143,7 +143,10 @@ type pooledStore struct {
 }
 
 // Destruct closes the store. Finished variants stay where they are.
-func (s *pooledStore) Destruct() error { return s.close() }
+func (s *pooledStore) Destruct() error {
+	defer measured.forget(s)
+	return s.close()
+}
 
 // holdStore opens the store in a folder, or returns the one that is open. Give it back with releaseStore.
 func holdStore(dir string, maxBytes int64) (*pooledStore, error) {
@@ -152,7 +155,9 @@ func holdStore(dir string, maxBytes int64) (*pooledStore, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &pooledStore{fs, sync.OnceValue(fs.Close)}, nil
+		s := &pooledStore{fs, sync.OnceValue(fs.Close)}
+		measured.follow(s)
+		return s, nil
 	})
 	if err != nil {
 		return nil, err

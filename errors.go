@@ -250,7 +250,7 @@ func (h *Handler) logRefusal(r *http.Request, answer *refusal) {
 		level = zap.ErrorLevel
 	}
 	if c := h.logger.Check(level, "request refused"); c != nil {
-		c.Write(zap.String("uri", r.RequestURI), zap.Int("status", answer.status),
+		c.Write(h.uriField(r), zap.Int("status", answer.status),
 			zap.String("code", answer.code), zap.Error(answer.err))
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/admission"
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/coalesce"
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/ffmpeg"
@@ -21,6 +23,8 @@ import (
 type job struct {
 	tools   ffmpeg.Tools
 	options urlapi.Options
+	source  urlapi.Source
+	origin  trace.SpanContext // of the request that started it
 	input   *source.Input
 	prober  prober
 	nice    int
@@ -35,6 +39,8 @@ func (a *App) newJob(v *variant, in *source.Input) *job {
 	return &job{
 		tools:   a.tools,
 		options: v.options,
+		source:  v.source,
+		origin:  v.outcome.origin(),
 		input:   in,
 		prober:  a.prober(v, in),
 		nice:    niceness(v.class),

@@ -170,33 +170,41 @@ func refuseWaitersOnShutdown(ctx caddy.Context, e *engine) {
 
 // ServeHTTP answers a request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	o := watch(w, r)
+	defer o.end()
 	if h.CORS != "" {
 		h.allowOrigin(w.Header())
 		if r.Method == http.MethodOptions {
-			return answerPreflight(w, r)
+			o.endsWell()
+			return answerPreflight(o, r)
 		}
 	}
-	err := h.answer(w, r)
+	err := h.answer(o, r)
 	if err == nil {
+		o.endsWell()
 		return nil
 	}
 	if cause := context.Cause(r.Context()); cause != nil {
+		o.isGone()
 		return caddyhttp.Error(statusClientGone, cause) // nobody is there to read it
 	}
 	refused := refusalOf(err)
 	if h.PassThru && refused.status == http.StatusNotFound {
+		o.passes()
 		return next.ServeHTTP(w, r)
 	}
-	return h.refuse(w, r, refused)
+	o.refused(refused)
+	return h.refuse(o, r, refused)
 }
 
 // answer takes the steps of the URL API, in its order of checks. Its errors are what refusalOf understands, and
 // nothing has been written then.
-func (h *Handler) answer(w http.ResponseWriter, r *http.Request) error {
+func (h *Handler) answer(w *outcome, r *http.Request) error {
 	path, err := h.route(r)
 	if err != nil {
 		return err
 	}
+	w.leadsTo(path.kind)
 	switch path.kind {
 	case healthTarget:
 		return serveHealth(w, r)
@@ -208,6 +216,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer v.close()
+	w.reads(v)
 	if v.info {
 		return h.serveInfo(w, r, v)
 	}
@@ -217,6 +226,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) error {
 	if v.class, err = h.classify(r); err != nil {
 		return err
 	}
+	w.classified = true
 	return h.serve(w, r, v)
 }
 

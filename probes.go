@@ -136,6 +136,7 @@ func lasts(err error) bool {
 
 // probe runs one probe in a folder of its own, if the pool has room.
 func probe[V any](p *prober, ask func(context.Context, ffmpeg.Run, ffmpeg.Source) (V, error)) (none V, err error) {
+	defer func() { measured.probed(err) }()
 	if !p.pool.enter() {
 		return none, errProbesBusy
 	}

@@ -25,6 +25,7 @@ type variant struct {
 	opener  source.Opener
 	id      store.ID
 	class   admission.Class
+	outcome *outcome // of the request; nil where there is none
 
 	lifetime    time.Duration // of a response; an expiry cuts it
 	revalidated bool          // the key stands for the source as it is now

@@ -72,6 +72,7 @@ func (h *Handler) serveRender(w http.ResponseWriter, r *http.Request, v *variant
 		return err
 	}
 	defer listener.Close()
+	v.outcome.follows(listener, cache)
 	switch complete, err := h.awaitComplete(r, v, listener); {
 	case err != nil:
 		return err
@@ -199,9 +200,10 @@ func catchUp(w io.Writer, l *coalesce.Listener) error {
 // breakOff ends an answer that cannot be completed in the one way a client can tell from a complete one:
 // without its end. What has been written goes out first; net/http knows the panic and logs nothing.
 func (h *Handler) breakOff(w http.ResponseWriter, r *http.Request, err error) {
+	brokenOff(w, err)
 	if r.Context().Err() == nil {
 		if c := h.logger.Check(zap.WarnLevel, "broke off a stream"); c != nil {
-			c.Write(zap.String("uri", r.RequestURI), zap.Error(err))
+			c.Write(h.uriField(r), zap.Error(err))
 		}
 		_ = http.NewResponseController(w).Flush() // the connection is given up either way
 	}
@@ -242,6 +244,7 @@ func (v *variant) setHeader(header http.Header, etag string, when timing) {
 		header.Set("Content-Disposition", disposition)
 	}
 	when.setHeader(header)
+	v.outcome.cameBy(when.cache)
 }
 
 func (v *variant) cacheControl() string {
