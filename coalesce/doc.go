@@ -11,6 +11,7 @@ package coalesce
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/store"
@@ -25,6 +26,8 @@ var (
 	ErrTooLarge = errors.New("the variant is larger than allowed")
 	// ErrCancelled: somebody ended the flight before it was done.
 	ErrCancelled = errors.New("the render was cancelled")
+	// ErrClosed: the group was closed. It is an ErrCancelled.
+	ErrClosed = fmt.Errorf("%w: shutting down", ErrCancelled)
 	// ErrNoSpace: the file system of the spool is full. Jobs return it (wrapped) to have another spool tried.
 	ErrNoSpace = errors.New("no space left for the render")
 )

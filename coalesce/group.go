@@ -62,7 +62,7 @@ func (g *Group) Going(id store.ID) bool {
 
 // JoinOrStart joins the flight of a variant, or starts one with the job. Either way the job is the group's from
 // then on; where it is not needed it is closed at once. started says which it was. After Close the listener is
-// one that is told ErrCancelled.
+// one that is told ErrClosed.
 func (g *Group) JoinOrStart(id store.ID, class admission.Class, job Job, terms Terms) (l *Listener, started bool) {
 	l, started = g.joinOrStart(id, class, job, terms)
 	if !started {
@@ -80,8 +80,8 @@ func (g *Group) joinOrStart(id store.ID, class admission.Class, job Job, terms T
 	f := newFlight(g, id, job, terms)
 	l := f.add(class)
 	if g.closed {
-		f.end(ErrCancelled)
-		f.cancel(ErrCancelled)
+		f.end(ErrClosed)
+		f.cancel(ErrClosed)
 		return l, false
 	}
 	g.flights[id] = f
@@ -109,13 +109,13 @@ func (g *Group) Cancel(key string) int {
 	return n
 }
 
-// Close ends every flight with ErrCancelled and returns when their encoders and, but for those that somebody still
+// Close ends every flight with ErrClosed and returns when their encoders and, but for those that somebody still
 // reads, their files are gone. Nothing is started afterwards. A job's Close may call it.
 func (g *Group) Close() {
 	g.mu.Lock()
 	g.closed = true
 	g.mu.Unlock()
-	g.cancel(ErrCancelled)
+	g.cancel(ErrClosed)
 	g.running.Wait()
 }
 
