@@ -283,19 +283,21 @@ func (a *App) terms(s store.Store) coalesce.Terms {
 	}
 }
 
-// hold keeps the engine and the store for a flight, which may outlive every config. The result gives them back.
-func (a *App) hold() (release func()) {
-	holdEngine(a.limits())
-	keep := true
+// hold keeps the engine and the store for a flight, which may outlive every config. release gives them back. It
+// fails when the last config has gone, and the engine with it.
+func (a *App) hold() (release func(), err error) {
+	if holdEngine(a.limits()) != a.engine {
+		releaseEngine()
+		return nil, coalesce.ErrClosed
+	}
 	if _, err := a.storeModule.Hold(); err != nil {
-		keep = false
+		releaseEngine()
+		return nil, fmt.Errorf("opening the store: %w", err)
 	}
 	return sync.OnceFunc(func() {
-		if keep {
-			a.storeModule.Release()
-		}
+		a.storeModule.Release()
 		releaseEngine()
-	})
+	}), nil
 }
 
 // replace fills in the placeholders that a setting may have, such as {env.AUDIO_KEY}. One that is empty or

@@ -130,6 +130,8 @@ func refusalOf(err error) *refusal {
 	case errors.Is(err, coalesce.ErrTimeout):
 		return newRefusal(http.StatusGatewayTimeout, "render_timeout", cacheNever,
 			"The render took too long (setting: render_timeout).", err)
+	case errors.Is(err, coalesce.ErrClosed):
+		return shuttingDown(time.Second, err)
 	case errors.Is(err, coalesce.ErrTooLarge):
 		return renderFailed("The variant is larger than allowed (setting: max_variant_size).", err)
 	}
@@ -167,8 +169,7 @@ func admissionRefusal(a *admission.Refusal) *refusal {
 	r := newRefusal(http.StatusTooManyRequests, "queue_full", cacheNever, "", a)
 	switch {
 	case errors.Is(a, admission.ErrShutdown):
-		r.status, r.code = http.StatusServiceUnavailable, "shutting_down"
-		r.message = "The server is shutting down."
+		return shuttingDown(a.RetryAfter, a)
 	case errors.Is(a, admission.ErrDisplaced):
 		r.message = "More important renders took the place in the queue (settings: queue, class)."
 	case errors.Is(a, admission.ErrTimeout):
@@ -177,6 +178,12 @@ func admissionRefusal(a *admission.Refusal) *refusal {
 		r.message = "All render slots are taken and the queue is full (settings: slots, queue)."
 	}
 	r.retryAfter = a.RetryAfter
+	return r
+}
+
+func shuttingDown(retryAfter time.Duration, err error) *refusal {
+	r := newRefusal(http.StatusServiceUnavailable, "shutting_down", cacheNever, "The server is shutting down.", err)
+	r.retryAfter = retryAfter
 	return r
 }
 

@@ -35,7 +35,12 @@ type job struct {
 }
 
 // newJob takes over the input.
-func (a *App) newJob(v *variant, in *source.Input) *job {
+func (a *App) newJob(v *variant, in *source.Input) (*job, error) {
+	release, err := a.hold()
+	if err != nil {
+		in.Close()
+		return nil, err
+	}
 	return &job{
 		tools:   a.tools,
 		options: v.options,
@@ -44,8 +49,8 @@ func (a *App) newJob(v *variant, in *source.Input) *job {
 		input:   in,
 		prober:  a.prober(v, in),
 		nice:    niceness(v.class),
-		release: a.hold(),
-	}
+		release: release,
+	}, nil
 }
 
 // prober examines an opened source.

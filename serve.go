@@ -99,7 +99,11 @@ func (h *Handler) listen(ctx context.Context, v *variant, kept store.Store) (*co
 	if err != nil {
 		return nil, "", err
 	}
-	l, started := h.app.engine.flights.JoinOrStart(v.id, v.class, h.app.newJob(v, in), h.app.terms(kept))
+	j, err := h.app.newJob(v, in)
+	if err != nil {
+		return nil, "", err
+	}
+	l, started := h.app.engine.flights.JoinOrStart(v.id, v.class, j, h.app.terms(kept))
 	if started {
 		return l, cacheMiss, nil
 	}
