@@ -1,0 +1,39 @@
+package audioproxy
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// slowly is an encoder that writes some bytes, and as many again when the returned function is called.
+func slowly(t *testing.T) (e *encoders, open func()) {
+	t.Helper()
+	e = script(t, "")
+	gate := e.path + ".open"
+	content, err := os.ReadFile(e.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content = append(content, toOutput+"printf '%08192d' 1; while [ ! -e "+gate+" ]; do sleep 0.02; done; printf '%08192d' 2\n"...)
+	if err := os.WriteFile(e.path, content, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return e, func() {
+		if err := os.WriteFile(gate, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// probing is an ffprobe that is counted, and does what the shell text says: `exec ffprobe "$@"` is the real thing.
+func probing(t *testing.T, text string) *encoders {
+	t.Helper()
+	dir := t.TempDir()
+	e := &encoders{path: filepath.Join(dir, "ffprobe"), log: filepath.Join(dir, "pids")}
+	content := "#!/bin/sh\ncase \" $* \" in *\" -i \"*) ;; *) exec ffprobe \"$@\";; esac\necho $$ >> " + e.log + "\n" + text + "\n"
+	if err := os.WriteFile(e.path, []byte(content), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
