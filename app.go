@@ -96,6 +96,8 @@ type StoreModule interface {
 	Hold() (store.Store, error)
 	// Release gives back what Hold returned, once for each.
 	Release()
+	// Apply puts the module's settings into force, once its config is the one that runs.
+	Apply()
 }
 
 // CaddyModule returns the Caddy module information.
@@ -119,7 +121,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	}
 	a.storeModule = module.(StoreModule)
 	a.openStore = sync.OnceValues(a.holdStore)
-	a.engine, a.engineHeld = holdEngine(a.limits()), true
+	a.engine, a.engineHeld = holdEngine(a.limits(), a.Probes), true
 	return measured.register(ctx.GetMetricsRegistry())
 }
 
@@ -177,15 +179,12 @@ func (a *App) checkSettings() error {
 	return a.limits().Validate()
 }
 
-// limits are what this config allows the engine.
-func (a *App) limits() limits {
-	l := limits{
-		Limits: admission.Limits{
-			Slots:   a.Slots,
-			Queue:   *a.Queue,
-			MaxWait: time.Duration(a.RenderTimeout),
-		},
-		probes: a.Probes,
+// limits are what this config allows the budget.
+func (a *App) limits() admission.Limits {
+	l := admission.Limits{
+		Slots:   a.Slots,
+		Queue:   *a.Queue,
+		MaxWait: time.Duration(a.RenderTimeout),
 	}
 	for name, n := range a.ClassLimits {
 		if class, err := admission.ParseClass(name); err == nil { // checked when the config was
@@ -233,7 +232,7 @@ func (a *App) Start() error {
 	if _, err := a.openStore(); err != nil {
 		return err
 	}
-	a.engine.register(a, a.limits())
+	a.engine.register(a)
 	return nil
 }
 
@@ -286,7 +285,7 @@ func (a *App) terms(s store.Store) coalesce.Terms {
 // hold keeps the engine and the store for a flight, which may outlive every config. release gives them back. It
 // fails when the last config has gone, and the engine with it.
 func (a *App) hold() (release func(), err error) {
-	if holdEngine(a.limits()) != a.engine {
+	if holdEngine(a.limits(), a.Probes) != a.engine {
 		releaseEngine()
 		return nil, coalesce.ErrClosed
 	}

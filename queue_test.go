@@ -394,3 +394,23 @@ func alive(pid int) bool {
 	_, state, _ := strings.Cut(string(stat), ") ")
 	return !strings.HasPrefix(state, "Z")
 }
+
+func TestTheStoresBoundFollowsTheConfigThatRuns(t *testing.T) {
+	config := func(size, more string) string {
+		return strings.Replace(simple("", ""), "store file_system {store}", "store file_system {store} {\nmax_size "+size+"\n}", 1) + more
+	}
+	s := newSite(t, config("10MB", ""))
+	s.get(s.url("f:wav/t:0:5", "music.wav"))
+	s.get(s.url("f:wav/t:0:4", "music.wav"))
+
+	if err := s.tryLoad(config("1kB", "http://127.0.0.1:{port2} {\n\tbind 192.0.2.1\n\trespond hello\n}\n")); err == nil {
+		t.Fatal("a config that cannot listen was loaded")
+	}
+	if n := len(s.stored()); n != 2 {
+		t.Errorf("%d variants are left after a load that failed, want both", n)
+	}
+	s.load(config("1MB", ""))
+	if n := len(s.stored()); n != 1 {
+		t.Errorf("%d variants are left after the bound was lowered to one's size, want 1", n)
+	}
+}

@@ -74,6 +74,15 @@ func (s *FileSystemStore) Hold() (store.Store, error) {
 // Release gives it back.
 func (s *FileSystemStore) Release() { releaseStore(s.dir) }
 
+// Apply bounds the store that is open.
+func (s *FileSystemStore) Apply() {
+	for _, open := range pooled[*pooledStore](storePool) {
+		if open.dir == s.dir {
+			open.SetMaxBytes(s.MaxSize)
+		}
+	}
+}
+
 // NoStore keeps nothing. Renders are still shared by all who ask while they run.
 type NoStore struct{}
 
@@ -87,6 +96,9 @@ func (*NoStore) Hold() (store.Store, error) { return nil, nil }
 
 // Release does nothing.
 func (*NoStore) Release() {}
+
+// Apply does nothing.
+func (*NoStore) Apply() {}
 
 // Interface guards
 var (
