@@ -13,9 +13,9 @@ import (
 type Budget struct {
 	observer func(Event)
 	logger   *slog.Logger
-	now      func() time.Duration // since some fixed moment
 
 	mu         sync.Mutex
+	clock      clock
 	limits     Limits
 	capped     bool // some class has a limit
 	closed     bool
@@ -45,9 +45,11 @@ func WithObserver(observe func(Event)) Option {
 }
 
 // WithClock hands in a clock: the time since any moment, as long as it is always
-// the same. It is read under the lock, so it must not call the budget.
+// the same. It is read under the lock, so it must not call the budget. It is read
+// for every change, while without it those in a burst share a reading and may be
+// told times that are off by a millisecond.
 func WithClock(now func() time.Duration) Option {
-	return func(b *Budget) { b.now = now }
+	return func(b *Budget) { b.clock = clock{read: now, exact: true} }
 }
 
 // WithLogger has leaked leases logged, as errors. Without it nothing is logged.
@@ -60,10 +62,10 @@ func WithLogger(logger *slog.Logger) Option {
 func New(limits Limits, options ...Option) *Budget {
 	start := time.Now()
 	b := &Budget{
-		// time.Since reads only the monotonic clock, which is half the price
-		// of time.Now, and this is done twice per render under the lock.
-		now:    func() time.Duration { return time.Since(start) },
 		logger: slog.New(slog.DiscardHandler),
+		// time.Since reads only the monotonic clock, which is half the price
+		// of time.Now.
+		clock: clock{read: func() time.Duration { return time.Since(start) }},
 	}
 	for _, option := range options {
 		option(b)
@@ -94,12 +96,20 @@ func (b *Budget) ask(ctx context.Context, c Class) (Lease, *Ticket, error) {
 	if err := ctx.Err(); err != nil {
 		return Lease{}, nil, err
 	}
-	var out outbox
 	b.mu.Lock()
-	if !b.closed && b.room(c) > 0 {
-		// No waiter is overtaken. Whoever waits although a slot is free is
-		// held back by the limit of a class, and it is of a class below c:
-		// what keeps a class out keeps out all those below it.
+	// If there is room no waiter is overtaken. Whoever waits although a slot is
+	// free is held back by the limit of a class, and it is of a class below c:
+	// what keeps a class out keeps out all those below it.
+	free := !b.closed && b.room(c) > 0
+	if free && b.observer == nil {
+		// Nobody is told and the queue stays as it is, so there is nothing to
+		// do after the lock is given back. Not to look costs a third less.
+		lease := b.handOut(c)
+		b.mu.Unlock()
+		return lease, nil, nil
+	}
+	var out outbox
+	if free {
 		lease := b.grant(c, 0, &out)
 		b.unlock(&out)
 		return lease, nil, nil
@@ -142,7 +152,7 @@ func (b *Budget) enqueue(ctx context.Context, c Class, out *outbox) (*Ticket, *R
 	}
 	t := &Ticket{budget: b, ctx: ctx, class: c, since: b.now(), done: make(chan struct{}), waiting: true}
 	b.queue.push(t)
-	b.note(out, Event{Kind: EventQueued, Class: c})
+	b.note(out, EventQueued, c)
 	b.settle(out)
 	return t, nil
 }
@@ -150,7 +160,9 @@ func (b *Budget) enqueue(ctx context.Context, c Class, out *outbox) (*Ticket, *R
 // turnAway refuses a caller that was never queued.
 func (b *Budget) turnAway(c Class, reason Reason, out *outbox) *Refusal {
 	r := &Refusal{Reason: reason, Class: c, RetryAfter: b.retryAfter(b.queue.waiting)}
-	b.note(out, Event{Kind: EventRejected, Class: c, Reason: reason, RetryAfter: r.RetryAfter})
+	if e := b.note(out, EventRejected, c); e != nil {
+		e.Reason, e.RetryAfter = reason, r.RetryAfter
+	}
 	return r
 }
 

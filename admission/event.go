@@ -68,19 +68,26 @@ type outbox struct {
 	unwatch []func() bool // contexts of tickets that are decided
 }
 
-// note completes an event with the state of the budget and puts it out.
-func (b *Budget) note(out *outbox, e Event) {
+// note puts an event out, with the state of the budget. What else there is to
+// say about it the caller adds to the event that is returned, which is nil when
+// nobody observes.
+func (b *Budget) note(out *outbox, kind EventKind, c Class) *Event {
 	if b.observer == nil {
-		return
+		return nil
+	}
+	return b.putOut(out, kind, c)
+}
+
+func (b *Budget) putOut(out *outbox, kind EventKind, c Class) *Event {
+	e := &out.first
+	if e.Seq != 0 {
+		out.more = append(out.more, Event{})
+		e = &out.more[len(out.more)-1]
 	}
 	b.events++
-	e.Seq = b.events
+	e.Seq, e.Kind, e.Class = b.events, kind, c
 	e.Held, e.Queued, e.Depths = b.held, b.queue.waiting, b.queue.depths()
-	if out.first.Seq == 0 {
-		out.first = e
-		return
-	}
-	out.more = append(out.more, e)
+	return e
 }
 
 // unlock ends every operation: it brings the readiness up to date, gives the

@@ -39,15 +39,23 @@ func (b *Budget) current(l Lease) *hold {
 	return h
 }
 
-// grant hands out a slot.
+// grant hands out a slot and tells of it.
 func (b *Budget) grant(c Class, wait time.Duration, out *outbox) Lease {
+	lease := b.handOut(c)
+	if e := b.note(out, EventAcquired, c); e != nil {
+		e.Wait = wait
+	}
+	return lease
+}
+
+// handOut makes a lease and counts it.
+func (b *Budget) handOut(c Class) Lease {
 	handle := b.takeHandle()
 	b.grants++
 	h := handle.hold
 	h.number, h.generation, h.class, h.since = b.grants, b.generation, c, b.now()
 	b.held++
 	b.heldBy[c]++
-	b.note(out, Event{Kind: EventAcquired, Class: c, Wait: wait})
 	return Lease{handle: handle, number: h.number}
 }
 
@@ -70,23 +78,34 @@ const (
 	unused = false // it was granted to somebody who had given up
 )
 
-// takeBack ends a lease, unless it has ended before.
+// takeBack ends a lease, unless it has ended before, and hands its slot on.
 func (b *Budget) takeBack(l Lease, wasUsed bool, out *outbox) {
-	h := b.current(l)
-	if h == nil {
+	class, held, ended := b.end(l, wasUsed)
+	if !ended {
 		return
 	}
-	held := b.now() - h.since
-	if wasUsed {
-		b.holds.add(held)
+	if e := b.note(out, EventReleased, class); e != nil {
+		e.Hold = held
 	}
-	class := h.class
-	b.vacate(h)
-	b.free = append(b.free, l.handle)
-	b.note(out, Event{Kind: EventReleased, Class: class, Hold: held})
 	if b.queue.waiting > 0 {
 		b.settle(out)
 	}
+}
+
+// end ends a lease, unless it has ended before. It returns the class that the
+// slot was held for, and for how long.
+func (b *Budget) end(l Lease, wasUsed bool) (c Class, held time.Duration, ended bool) {
+	h := b.current(l)
+	if h == nil {
+		return 0, 0, false
+	}
+	c, held = h.class, b.now()-h.since
+	if wasUsed {
+		b.holds.add(held)
+	}
+	b.vacate(h)
+	b.free = append(b.free, l.handle)
+	return c, held, true
 }
 
 // vacate frees the slot that h records.

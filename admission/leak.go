@@ -29,7 +29,9 @@ func (b *Budget) reclaim(h *hold) {
 	class, held := h.class, b.now()-h.since
 	b.vacate(h)
 	b.leaked++
-	b.note(&out, Event{Kind: EventLeaked, Class: class, Hold: held})
+	if e := b.note(&out, EventLeaked, class); e != nil {
+		e.Hold = held
+	}
 	b.settle(&out)
 	b.unlock(&out)
 	b.logger.Error("a render slot was dropped without being released", "class", class, "held", held)

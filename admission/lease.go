@@ -22,8 +22,13 @@ func (l Lease) Release() {
 		return
 	}
 	b := l.handle.budget
-	var out outbox
 	b.mu.Lock()
+	if b.observer == nil && b.queue.waiting == 0 {
+		b.end(l, used) // nothing to do after the lock is given back, as in ask
+		b.mu.Unlock()
+		return
+	}
+	var out outbox
 	b.takeBack(l, used, &out)
 	b.unlock(&out)
 }

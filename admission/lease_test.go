@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/admission"
 )
@@ -58,7 +59,9 @@ func TestADroppedLeaseFindsItsWayBack(t *testing.T) {
 	// Given a slot whose owner has forgotten it, and a waiter
 	var log logged
 	var leaked atomic.Pointer[admission.Event]
+	start := time.Now()
 	b := admission.New(admission.Limits{Slots: 1, Queue: 1},
+		admission.WithClock(func() time.Duration { return time.Since(start) }), // the garbage is collected within a millisecond
 		admission.WithLogger(slog.New(slog.NewTextHandler(&log, nil))),
 		admission.WithObserver(func(e admission.Event) {
 			if e.Kind == admission.EventLeaked {

@@ -64,32 +64,34 @@ func checkClaims(t *testing.T, all []result) {
 // per policy.
 type panel struct {
 	title string
+	top   float64 // the value of the highest bar there can be, 0 for that of the highest there is
 	value func(result) float64
 	label func(float64) string
 }
 
 var panels = []panel{
 	{
-		"Interactive wait, 99th percentile",
+		"Interactive wait, 99th percentile", 0,
 		func(r result) float64 { return r.p99.Seconds() },
 		func(v float64) string { return fmt.Sprintf("%.0f s", v) },
 	},
 	{
-		"Interactive jobs refused",
+		"Interactive renders refused", 100,
 		func(r result) float64 { return 100 * r.refused[0] },
 		func(v float64) string { return fmt.Sprintf("%.0f %%", v) },
 	},
 	{
-		"Low jobs refused",
+		"Low renders refused", 100,
 		func(r result) float64 { return 100 * r.refused[3] },
 		func(v float64) string { return fmt.Sprintf("%.0f %%", v) },
 	},
 }
 
 const (
-	panelWidth  = 270
+	panelWidth  = 330
 	panelHeight = 150 // of the highest bar
-	barWidth    = 22
+	barWidth    = 28  // a label of four figures is a little narrower
+	groupWidth  = 3*barWidth + 16
 )
 
 var barColours = []string{"#9aa0a6", "#4285b4", "#1b4f72"}
@@ -114,7 +116,7 @@ func plot(all []result) string {
 
 func drawPanel(b *strings.Builder, left int, p panel, all []result) {
 	const base = 45 + panelHeight
-	highest := 1.0 // a panel of zeros has bars of no height
+	highest := p.top
 	for _, r := range all {
 		highest = max(highest, p.value(r))
 	}
@@ -122,10 +124,10 @@ func drawPanel(b *strings.Builder, left int, p panel, all []result) {
 	fmt.Fprintf(b, `<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="black"/>`+"\n", left, base, left+panelWidth-30, base)
 	for i, r := range all {
 		group, bar := i/len(simulatedPolicies), i%len(simulatedPolicies)
-		x := left + 8 + group*78 + bar*(barWidth+1)
+		x := left + 8 + group*groupWidth + bar*(barWidth+1)
 		height := p.value(r) / highest * panelHeight
 		fmt.Fprintf(b, `<rect x="%d" y="%.1f" width="%d" height="%.1f" fill="%s"/>`, x, base-height, barWidth, height, barColours[bar])
-		fmt.Fprintf(b, `<text x="%d" y="%.1f" text-anchor="middle" font-size="9">%s</text>`+"\n", x+barWidth/2, base-height-4, p.label(p.value(r)))
+		fmt.Fprintf(b, `<text x="%d" y="%.1f" text-anchor="middle" font-size="10">%s</text>`+"\n", x+barWidth/2, base-height-4, p.label(p.value(r)))
 		if bar == 1 {
 			fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="middle">load %.1f</text>`+"\n", x+barWidth/2, base+16, r.load)
 		}

@@ -97,7 +97,9 @@ func (t *Ticket) SetClass(c Class) {
 		b.queue.remove(t)
 		t.class = c
 		b.queue.push(t)
-		b.note(&out, Event{Kind: EventPromoted, Class: c, From: from})
+		if e := b.note(&out, EventPromoted, c); e != nil {
+			e.From = from
+		}
 		b.settle(&out)
 	}
 	b.unlock(&out)
@@ -150,7 +152,9 @@ func (b *Budget) leaveQueue(t *Ticket, out *outbox) {
 func (b *Budget) depart(t *Ticket, why error, out *outbox) {
 	t.err = why
 	t.decide()
-	b.note(out, Event{Kind: EventAbandoned, Class: t.class, Wait: b.now() - t.since})
+	if e := b.note(out, EventAbandoned, t.class); e != nil {
+		e.Wait = b.now() - t.since
+	}
 }
 
 // refuse takes a waiting ticket out of the queue and rejects it.
@@ -167,10 +171,9 @@ func (b *Budget) reject(t *Ticket, reason Reason, retryAfter time.Duration, out 
 	if reason == Displaced {
 		kind = EventDisplaced
 	}
-	b.note(out, Event{
-		Kind: kind, Class: t.class, Reason: reason,
-		Wait: b.now() - t.since, RetryAfter: retryAfter,
-	})
+	if e := b.note(out, kind, t.class); e != nil {
+		e.Reason, e.Wait, e.RetryAfter = reason, b.now()-t.since, retryAfter
+	}
 }
 
 // decide wakes the owner, who then finds the lease or the error.
