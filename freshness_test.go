@@ -117,7 +117,7 @@ func TestASourceThatChangesDuringItsRenderIsNotKept(t *testing.T) {
 			if a := <-rendering; a.err == nil {
 				t.Errorf("the stream ended as if it were complete: %d, %d bytes", a.status, len(a.body))
 			}
-			waitFor(t, "nothing is left", s.isIdle)
+			s.awaitIdle()
 			if stored := s.stored(); len(stored) != 0 {
 				t.Errorf("stored: %v", stored)
 			}

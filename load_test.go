@@ -208,7 +208,7 @@ func TestKilledEncoderBreaksTheStreamOff(t *testing.T) {
 	if _, err := io.Copy(io.Discard, resp.Body); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("the stream ended with %v, want a broken-off transfer", err)
 	}
-	waitFor(t, "nothing is left of the render", s.isIdle)
+	s.awaitIdle()
 	if stored := s.stored(); len(stored) != 0 {
 		t.Errorf("stored: %v", stored)
 	}
@@ -353,7 +353,7 @@ func TestClientsThatHangUpLeaveNothingBehind(t *testing.T) {
 			hangUp()
 
 			clients.Wait()
-			waitFor(t, "nothing is left", s.isIdle)
+			s.awaitIdle()
 			if stored := s.stored(); len(stored) != 0 {
 				t.Errorf("stored: %v", stored)
 			}

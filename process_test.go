@@ -1,6 +1,7 @@
 package audioproxy
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -11,25 +12,27 @@ import (
 	"testing"
 )
 
+// binaryDir is where binary puts its result, made for the test run.
+var binaryDir string
+
 // binary builds Caddy with the module, once for all tests, and returns its path.
 var binary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "audioproxy-caddy-")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "caddy")
+	path := filepath.Join(binaryDir, "caddy")
 	out, err := exec.Command("go", "build", "-o", path, "./cmd/caddy").CombinedOutput()
 	if err != nil {
-		return "", &exec.Error{Name: string(out), Err: err}
+		return "", fmt.Errorf("%w: %s", err, out)
 	}
 	return path, nil
 })
 
 func TestMain(m *testing.M) {
-	status := m.Run()
-	if path, err := binary(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(path))
+	var err error
+	if binaryDir, err = os.MkdirTemp("", "audioproxy-caddy-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
+	status := m.Run()
+	_ = os.RemoveAll(binaryDir)
 	os.Exit(status)
 }
 

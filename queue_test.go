@@ -211,7 +211,7 @@ func TestWaitingTooLongIs429AndNot504(t *testing.T) {
 	if a := <-rendering; a.status != http.StatusGatewayTimeout || a.code() != "render_timeout" {
 		t.Errorf("the render that ran got %d %s", a.status, a.body)
 	}
-	waitFor(t, "nothing is left", s.isIdle)
+	s.awaitIdle()
 }
 
 func TestReadyFlipsOncePerExcursion(t *testing.T) {
@@ -268,7 +268,7 @@ func TestAbandonedRendersFinishWhileNobodyWaits(t *testing.T) {
 		resp.Body.Close() // the first bytes are there, and it leaves
 	}
 	waitFor(t, "all ten are stored", func() bool { return len(s.stored()) == 10 })
-	waitFor(t, "nothing is left", s.isIdle)
+	s.awaitIdle()
 	if n := len(ffmpeg.pids()); n != 10 {
 		t.Errorf("%d encoders ran for ten variants", n)
 	}

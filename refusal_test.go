@@ -84,7 +84,7 @@ func TestBadInputGetsTheContractsError(t *testing.T) {
 			t.Errorf("%s: %d encoders, want %d", tc.name, n, tc.spawns)
 		}
 	}
-	waitFor(t, "nothing is left", s.isIdle)
+	s.awaitIdle()
 	if stored := s.stored(); len(stored) != 0 {
 		t.Errorf("stored: %v", stored)
 	}

@@ -203,13 +203,20 @@ func freePorts(t *testing.T) int {
 // waitFor waits until a condition holds: the tests' only way of waiting.
 func waitFor(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	if !eventually(20*time.Second, condition) {
+		t.Fatalf("waited in vain until %s", what)
+	}
+}
+
+func eventually(within time.Duration, condition func() bool) bool {
+	deadline := time.Now().Add(within)
 	for !condition() {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain until %s", what)
+			return false
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
+	return true
 }
 
 // theEngine is the engine that the running Caddy uses.
@@ -224,11 +231,36 @@ func theEngine(t *testing.T) *engine {
 
 // isIdle reports whether nothing of a render is left: no slot, no queue place, no flight, no subprocess, and
 // nothing in the staging folder but its lock.
-func (s *site) isIdle() bool {
+func (s *site) isIdle() bool { return s.remains() == "" }
+
+// awaitIdle waits until nothing of a render is left.
+func (s *site) awaitIdle() {
+	s.t.Helper()
+	if eventually(20*time.Second, s.isIdle) {
+		return
+	}
+	s.t.Fatalf("this is left of renders: %s", s.remains())
+}
+
+// remains tells what is left of renders.
+func (s *site) remains() string {
 	e := theEngine(s.t)
+	var left []string
+	note := func(what string, n int) {
+		if n > 0 {
+			left = append(left, fmt.Sprintf("%d %s", n, what))
+		}
+	}
 	stats := e.budget.Stats()
-	return stats.Held == 0 && stats.Queued == 0 && len(e.flights.Flights()) == 0 &&
-		len(children(s.t)) == 0 && len(s.staged()) == 0
+	note("slots held", stats.Held)
+	note("waiters", stats.Queued)
+	note("flights", len(e.flights.Flights()))
+	note("staged folders", len(s.staged()))
+	for _, pid := range children(s.t) {
+		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		left = append(left, fmt.Sprintf("process %d %q", pid, command))
+	}
+	return strings.Join(left, ", ")
 }
 
 // staged lists the folders of renders in the store's staging area.
