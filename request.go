@@ -99,9 +99,9 @@ func (h *Handler) route(r *http.Request) (target, error) {
 }
 
 // escapedPath is the path as the client sent it, without what handle_path or uri strip_prefix took off its
-// front. A path that was decoded and encoded again is another path, and both net/url and Caddy's rewrites do that
-// to characters that need an escape and came without one. So it is taken from the request line, which says what
-// was sent: its end that decodes to what the path is now.
+// front. A path that was decoded and encoded again is another path, and so is one with its slashes merged, such as
+// those of local://. net/url does the one to characters that came without an escape they need, Caddy's rewrites do
+// the other. So it is taken from the request line, which says what was sent.
 func escapedPath(r *http.Request) string {
 	sent := r.RequestURI
 	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
@@ -112,17 +112,29 @@ func escapedPath(r *http.Request) string {
 		_, sent, _ = strings.Cut(sent, "://")
 		sent = sent[max(strings.IndexByte(sent, '/'), 0):]
 	}
-	decoded, err := url.PathUnescape(sent)
-	if err != nil || !strings.HasSuffix(decoded, r.URL.Path) {
-		return r.URL.EscapedPath() // rewritten to something else
+	if decoded, err := url.PathUnescape(sent); err == nil && decoded == r.URL.Path {
+		return sent
 	}
-	return skipDecoded(sent, len(decoded)-len(r.URL.Path))
+	// The prefix that is missing from the path is as long as what the rewrite's own cleaning has more of.
+	if full, ok := cleaned(sent); ok && strings.HasSuffix(full, r.URL.Path) {
+		rest := skipDecoded(sent, len(full)-len(r.URL.Path))
+		if path, ok := cleaned(rest); ok && path == r.URL.Path {
+			return rest
+		}
+	}
+	return r.URL.EscapedPath() // rewritten to something else
+}
+
+// cleaned is what a rewrite makes of an escaped path before it decodes it.
+func cleaned(escaped string) (string, bool) {
+	decoded, err := url.PathUnescape(caddyhttp.CleanPath(escaped, true))
+	return decoded, err == nil
 }
 
 // skipDecoded drops the first n characters of an escaped path, where an escape counts as one.
 func skipDecoded(path string, n int) string {
-	for ; n > 0; n-- {
-		if path[0] == '%' {
+	for ; n > 0 && path != ""; n-- {
+		if path[0] == '%' && len(path) > 2 {
 			path = path[2:]
 		}
 		path = path[1:]

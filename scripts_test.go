@@ -1,6 +1,7 @@
 package audioproxy
 
 import (
+	"encoding/base64"
 	"os"
 	"path/filepath"
 	"testing"
@@ -37,3 +38,7 @@ func probing(t *testing.T, text string) *encoders {
 	}
 	return e
 }
+
+func base64url(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
+
+func paddedBase64url(s string) string { return base64.URLEncoding.EncodeToString([]byte(s)) }
