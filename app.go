@@ -88,6 +88,9 @@ type App struct {
 	openStore   func() (store.Store, error) // opens at the first call
 	storeOpened bool
 	storeMu     sync.Mutex
+
+	sites   []configured
+	sitesMu sync.Mutex
 }
 
 // StoreModule is a guest module in the namespace audio_proxy.stores: a place for finished variants.
@@ -232,6 +235,7 @@ func (a *App) Start() error {
 	if _, err := a.openStore(); err != nil {
 		return err
 	}
+	a.warnOfFFmpeg()
 	a.engine.register(a)
 	return nil
 }

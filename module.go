@@ -106,6 +106,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		return err
 	}
 	h.app = app.(*App)
+	h.app.addSite(ctx, h)
 	refuseWaitersOnShutdown(ctx, h.app.engine)
 	return nil
 }
