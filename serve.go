@@ -164,7 +164,7 @@ func (h *Handler) serveHead(w http.ResponseWriter, r *http.Request, v *variant) 
 }
 
 // pieces are the buffers that streams are copied through. A listener holds one only while it writes.
-var pieces = sync.Pool{New: func() any { return new([32 << 10]byte) }}
+var pieces = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
 // stream copies the variant to the client as it is rendered.
 func stream(ctx context.Context, w http.ResponseWriter, l *coalesce.Listener) error {
@@ -188,7 +188,7 @@ func stream(ctx context.Context, w http.ResponseWriter, l *coalesce.Listener) er
 
 // catchUp copies what has been rendered by now.
 func catchUp(w io.Writer, l *coalesce.Listener) error {
-	piece := pieces.Get().(*[32 << 10]byte)
+	piece := pieces.Get().(*[64 << 10]byte)
 	defer pieces.Put(piece)
 	for {
 		n, err := l.Read(piece[:])

@@ -11,7 +11,7 @@ import (
 const (
 	// growthInterval is how often a spool is looked at: seldom enough that each listener writes large pieces,
 	// often enough that none runs dry.
-	growthInterval = 25 * time.Millisecond
+	growthInterval = 50 * time.Millisecond
 
 	// Until listeners have their first byte it is looked at more often, but no more often than after a fiftieth
 	// of the time that has passed: a first byte comes at most 2 % late, and an encoder whose source stalls is

@@ -1,0 +1,150 @@
+//go:build soak
+
+package audioproxy
+
+import (
+	"context"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// What takes minutes, much disk or a quiet machine: `make soak` runs it. Memory is the server's own, which is a
+// process of its own.
+
+// peakMemory is the most resident memory that the process has had, in bytes.
+func (s *server) peakMemory() int64 {
+	s.t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	kB, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return kB << 10
+}
+
+// heard is what a listener got.
+type heard struct {
+	bytes int64
+	sum   uint32
+	took  time.Duration
+	err   error
+}
+
+// listen reads a variant to its end, at most so many bytes a second (0 = as fast as it comes).
+func (s *server) listen(ctx context.Context, url string, rate int64) heard {
+	started := time.Now()
+	resp, err := s.open(ctx, http.MethodGet, url)
+	if err != nil {
+		return heard{err: err}
+	}
+	defer resp.Body.Close()
+	hash := crc32.New(crc32.MakeTable(crc32.Castagnoli)) // in hardware: the clients share the server's CPUs
+	n, err := io.CopyBuffer(hash, &throttled{resp.Body, rate, started, 0}, make([]byte, 64<<10))
+	return heard{bytes: n, sum: hash.Sum32(), took: time.Since(started), err: err}
+}
+
+type throttled struct {
+	io.Reader
+	rate    int64
+	started time.Time
+	n       int64
+}
+
+func (r *throttled) Read(p []byte) (int, error) {
+	if r.rate > 0 {
+		due := r.started.Add(time.Duration(float64(r.n) / float64(r.rate) * float64(time.Second)))
+		time.Sleep(time.Until(due))
+		p = p[:min(len(p), 16<<10)]
+	}
+	n, err := r.Reader.Read(p)
+	r.n += int64(n)
+	return n, err
+}
+
+// crowd has n listeners read the same variant at once, and returns what they heard and how long all of it took.
+func (s *server) crowd(url string, n int) ([]heard, time.Duration) {
+	all := make([]heard, n)
+	started := time.Now()
+	var wg sync.WaitGroup
+	for i := range all {
+		wg.Go(func() { all[i] = s.listen(s.t.Context(), url, 0) })
+	}
+	wg.Wait()
+	return all, time.Since(started)
+}
+
+func TestSoakAnHourOfWavForFiftyListeners(t *testing.T) {
+	s := newServer(t, strings.Replace(simple("slots 1\nqueue 0\nmax_source_size 3GB", ""), "admin off", "admin localhost:{port2}", 1))
+	run(t, "ffmpeg", "-v", "error", "-f", "lavfi", "-i", "sine=440:r=44100:d=3600", "-ac", "2", filepath.Join(s.root, "hour.wav"))
+	url := s.url("f:wav/bd:16", "hour.wav")
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go s.listen(ctx, url, 100_000)
+	first, err := s.open(t.Context(), http.MethodGet, url) // so that all others join
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, first.Body) }()
+
+	all, took := s.crowd(url, 48)
+
+	for i, h := range all {
+		if h.err != nil || h.bytes < 635_000_000 || h.sum != all[0].sum {
+			t.Errorf("listener %d: %d bytes, %v", i, h.bytes, h.err)
+		}
+	}
+	memory := s.peakMemory()
+	t.Logf("48 fast listeners of 635 MB beside one at 100 kB/s: %v, peak memory %d MB", took, memory>>20)
+	if memory > 150<<20 {
+		t.Errorf("peak memory %d MB, want less than 150", memory>>20)
+	}
+	// The slow one is far from its end, and the only slot is free.
+	if a := s.get(s.url("f:mp3/t:0:1", "speech.wav")); a.status != http.StatusOK {
+		t.Errorf("another render got %d", a.status)
+	}
+}
+
+func TestSoakManyListenersOfOneColdVariant(t *testing.T) {
+	s := newServer(t, simple("slots 1\nqueue 10", ""))
+	run(t, "ffmpeg", "-v", "error", "-f", "lavfi", "-i", "sine=440:r=44100:d=600", "-ac", "2", filepath.Join(s.root, "long.wav"))
+	n := 0
+	timeOf := func(listeners int) time.Duration {
+		n++
+		all, took := s.crowd(s.url("f:mp3/br:128/cb:"+strconv.Itoa(n), "long.wav"), listeners)
+		for i, h := range all {
+			if h.err != nil || h.bytes < 9_000_000 || h.sum != all[0].sum {
+				t.Errorf("listener %d of %d: %d bytes, %v", i, listeners, h.bytes, h.err)
+			}
+		}
+		return took
+	}
+	timeOf(1) // warms the page cache
+	var ratios [2][]float64
+	for range 3 {
+		one := timeOf(1)
+		for i, listeners := range []int{200, 1000} {
+			took := timeOf(listeners)
+			ratios[i] = append(ratios[i], float64(took)/float64(one))
+			t.Logf("%d listeners: %v, one: %v, ratio %.2f", listeners, took, one, float64(took)/float64(one))
+		}
+	}
+	t.Logf("peak memory %d MB", s.peakMemory()>>20)
+	for i, bound := range []float64{1.15, 2.2} {
+		if best := min(ratios[i][0], ratios[i][1], ratios[i][2]); best > bound {
+			t.Errorf("at best %.2f times as long as one listener, want at most %.2f", best, bound)
+		}
+	}
+}
