@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -42,6 +43,8 @@ type server struct {
 	cmd    *exec.Cmd
 	config string
 	log    string
+	wrap   []string // a command that runs the server's, where one is needed
+	env    []string // beside the test's own
 }
 
 // newServer starts `caddy run` with a Caddyfile over the demo audio.
@@ -67,7 +70,7 @@ func newServer(t *testing.T, caddyfile string) *server {
 		s.kill()
 		if t.Failed() {
 			if log, err := os.ReadFile(s.log); err == nil {
-				t.Logf("the server's log:\n%s", log)
+				t.Logf("the end of the server's log:\n%s", log[max(0, len(log)-4000):])
 			}
 		}
 	})
@@ -86,9 +89,11 @@ func (s *server) start() {
 		s.t.Fatal(err)
 	}
 	defer log.Close()
-	s.cmd = exec.Command(path, "run", "--config", s.config)
+	command := append(slices.Clone(s.wrap), path, "run", "--config", s.config)
+	s.cmd = exec.Command(command[0], command[1:]...)
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	s.cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+filepath.Dir(s.config), "XDG_CONFIG_HOME="+filepath.Dir(s.config))
+	s.cmd.Env = append(s.cmd.Env, s.env...)
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}

@@ -275,7 +275,7 @@ func TestAbandonedRendersFinishWhileNobodyWaits(t *testing.T) {
 }
 
 func TestANewcomerTakesTheSlotOfAnAbandonedRender(t *testing.T) {
-	ffmpeg := script(t, toOutput+`while printf '%04096d' 0; do sleep 0.05; done`)
+	ffmpeg := script(t, toOutput+`i=0; while [ $i -lt 40 ]; do printf '%04096d' $i; sleep 0.05; i=$((i+1)); done`)
 	s := newSite(t, simple("slots 1\nqueue 0\nabandoned finish\nffmpeg "+ffmpeg.path, ""))
 	resp, err := s.open(t.Context(), http.MethodGet, s.trim(0))
 	if err != nil {
@@ -288,7 +288,6 @@ func TestANewcomerTakesTheSlotOfAnAbandonedRender(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer second.Body.Close()
 
 	if second.StatusCode != http.StatusOK {
 		t.Errorf("the newcomer got %d", second.StatusCode)
@@ -296,6 +295,8 @@ func TestANewcomerTakesTheSlotOfAnAbandonedRender(t *testing.T) {
 	if pids := ffmpeg.pids(); len(pids) != 2 || len(children(t)) != 1 {
 		t.Errorf("%d encoders were started and %d run, want 2 and 1", len(pids), len(children(t)))
 	}
+	second.Body.Close()
+	s.awaitIdle() // it is finished for the store: nobody waits
 }
 
 // Exit: a process of its own, since exiting is what it does.
