@@ -1,16 +1,12 @@
 package audioproxy
 
 import (
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig"
 
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/urlapi"
 )
@@ -52,7 +48,7 @@ func TestCaddyfilesInTheDocumentationLoad(t *testing.T) {
 	}
 	for _, text := range caddyfiles {
 		text = strings.ReplaceAll(text, "/srv/masters", "testdata/audio")
-		adapted, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": "Caddyfile"})
+		adapted, warnings, err := adapt(text)
 		if err != nil {
 			t.Errorf("%v\n%s", err, text)
 			continue
@@ -60,11 +56,7 @@ func TestCaddyfilesInTheDocumentationLoad(t *testing.T) {
 		for _, w := range warnings {
 			t.Errorf("warning: %s\n%s", w, text)
 		}
-		config := new(caddy.Config)
-		if err := json.Unmarshal(adapted, config); err != nil {
-			t.Fatal(err)
-		}
-		if err := caddy.Validate(config); err != nil {
+		if err := validate(t, adapted); err != nil {
 			t.Errorf("%v\n%s", err, text)
 		}
 	}
