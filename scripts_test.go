@@ -8,7 +8,14 @@ import (
 )
 
 // slowly is an encoder that writes some bytes, and as many again when the returned function is called.
-func slowly(t *testing.T) (e *encoders, open func()) {
+func slowly(t *testing.T) (e *encoders, open func()) { return standing(t, `printf '%08192d' 2`) }
+
+// failing is one that fails then.
+func failing(t *testing.T) (e *encoders, open func()) { return standing(t, `exit 1`) }
+
+// standing is an encoder that writes 8192 bytes, stands still until the returned function is called, and then does
+// what the shell text says.
+func standing(t *testing.T, then string) (e *encoders, open func()) {
 	t.Helper()
 	e = script(t, "")
 	gate := e.path + ".open"
@@ -16,7 +23,7 @@ func slowly(t *testing.T) (e *encoders, open func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	content = append(content, toOutput+"printf '%08192d' 1; while [ ! -e "+gate+" ]; do sleep 0.02; done; printf '%08192d' 2\n"...)
+	content = append(content, toOutput+"printf '%08192d' 1; while [ ! -e "+gate+" ]; do sleep 0.02; done; "+then+"\n"...)
 	if err := os.WriteFile(e.path, content, 0o700); err != nil {
 		t.Fatal(err)
 	}
