@@ -17,9 +17,9 @@ import (
 )
 
 // secure is a site that speaks every protocol: HTTP/1.1 and h2c in the clear, all three over TLS.
-func (s *site) secure(global, directive string) string {
+func secure(global, directive string) string {
 	return strings.Replace(simple(global, directive), "{\n", `{
-	storage file_system `+s.store+`-pki
+	storage file_system {store}-pki
 	skip_install_trust
 	local_certs
 	auto_https disable_redirects
@@ -48,9 +48,9 @@ type protocol struct {
 func protocols(t *testing.T, s *site) []protocol {
 	t.Helper()
 	insecure := &tls.Config{InsecureSkipVerify: true} // the certificate is of this site's own making
-	var clear, secure http.Protocols
+	var clear, encrypted http.Protocols
 	clear.SetUnencryptedHTTP2(true)
-	secure.SetHTTP2(true)
+	encrypted.SetHTTP2(true)
 	quic := &http3.Transport{TLSClientConfig: insecure}
 	t.Cleanup(func() { quic.Close() })
 	plain := "http://localhost:" + strconv.Itoa(s.port)
@@ -58,7 +58,7 @@ func protocols(t *testing.T, s *site) []protocol {
 	all := []protocol{
 		{"HTTP/1.1", &http.Client{Transport: &http.Transport{}}, plain, 1},
 		{"h2c", &http.Client{Transport: &http.Transport{Protocols: &clear}}, plain, 2},
-		{"HTTP/2", &http.Client{Transport: &http.Transport{Protocols: &secure, TLSClientConfig: insecure.Clone()}}, overTLS, 2},
+		{"HTTP/2", &http.Client{Transport: &http.Transport{Protocols: &encrypted, TLSClientConfig: insecure.Clone()}}, overTLS, 2},
 		{"HTTP/3", &http.Client{Transport: quic}, overTLS, 3},
 	}
 	for _, p := range all {
@@ -97,8 +97,7 @@ func (p protocol) get(t *testing.T, path string, header ...string) answer {
 // newSecureSite starts a site on which every protocol is spoken.
 func newSecureSite(t *testing.T, global, directive string) *site {
 	t.Helper()
-	s := newSite(t, simple("", ""))
-	s.load(s.secure(global, directive))
+	s := newSite(t, secure(global, directive))
 	waitFor(t, "the site has its certificate", func() bool {
 		conn, err := tls.Dial("tcp", "localhost:"+strconv.Itoa(s.port+1), &tls.Config{InsecureSkipVerify: true})
 		if err == nil {
