@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -256,19 +255,13 @@ func (o *outcome) MarshalLogObject(enc zapcore.ObjectEncoder) error {
 	return nil
 }
 
-// loggable is a source as logs and the admin API may have it: on one line, without what could redraw a terminal,
-// and without a query, which of a remote source may hold a token.
+// loggable is a source as logs and the admin API may have it: without a query, which of a remote source may hold a
+// token. Nothing that could redraw a terminal gets this far: no source is read that has control characters in it.
 func loggable(s urlapi.Source) string {
 	text := s.String()
 	if s.Scheme == urlapi.SchemeHTTPS {
 		if before, _, found := strings.Cut(text, "?"); found {
-			text = before + "?…"
-		}
-	}
-	for _, r := range text {
-		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
-			quoted := strconv.Quote(text)
-			return quoted[1 : len(quoted)-1]
+			return before + "?…"
 		}
 	}
 	return text

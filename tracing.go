@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/coalesce"
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/ffmpeg"
 )
 
 // tracerName is the name of our spans' instrumentation scope.
@@ -37,36 +38,37 @@ func (o *outcome) trace() {
 		attribute.String("audio_proxy.options", o.options()),
 		attribute.String("audio_proxy.outcome", o.ended),
 	)
-	j, ok := o.listener.Job().(*job)
-	if ok && j.origin.IsValid() && !j.origin.Equal(parent.SpanContext()) {
+	j := o.listener.Job().(*job)
+	if !j.origin.Equal(parent.SpanContext()) {
 		o.traceJoining(parent, j.origin)
 		return
 	}
-	o.traceRender(parent, o.listener.Timeline())
+	o.traceRender(parent, j, o.listener.Timeline())
 }
 
-func (o *outcome) traceRender(parent trace.Span, t coalesce.Timeline) {
-	for _, stretch := range []struct {
-		name string
-		span
-	}{
-		{"audio_proxy.queue", span{t.Began, t.Slot}},
-		{"audio_proxy.probe", span{t.PrepareBegan, t.PrepareEnded}},
-		{"audio_proxy.render", span{t.RenderBegan, t.RenderEnded}},
-	} {
-		if !stretch.from.IsZero() {
-			o.record(parent, stretch.name, stretch.span)
-		}
+func (o *outcome) traceRender(parent trace.Span, j *job, t coalesce.Timeline) {
+	o.record(parent, "audio_proxy.queue", span{t.Began, t.Slot})
+	if need := ffmpeg.Needs(j.options); need.Facts || need.Length {
+		o.record(parent, "audio_proxy.probe", span{t.PrepareBegan, t.PrepareEnded})
 	}
+	o.record(parent, "audio_proxy.render", span{t.RenderBegan, t.RenderEnded})
 }
 
 // traceJoining records how long the request had part in another one's render.
 func (o *outcome) traceJoining(parent trace.Span, origin trace.SpanContext) {
-	o.record(parent, "audio_proxy.join", span{from: o.arrived}, trace.WithLinks(trace.Link{SpanContext: origin}))
+	var link []trace.SpanStartOption
+	if origin.IsValid() { // not where the other one is not traced, or is no request
+		link = append(link, trace.WithLinks(trace.Link{SpanContext: origin}))
+	}
+	o.record(parent, "audio_proxy.join", span{o.arrived, time.Now()}, link...)
 }
 
-// record makes one child of the request's span. What goes on after the request has left is told until now.
+// record makes one child of the request's span, of what has begun. What goes on after the request has left is
+// told until now.
 func (o *outcome) record(parent trace.Span, name string, s span, options ...trace.SpanStartOption) {
+	if s.from.IsZero() {
+		return
+	}
 	goesOn := s.to.IsZero()
 	if goesOn {
 		s.to = time.Now()
@@ -76,6 +78,6 @@ func (o *outcome) record(parent trace.Span, name string, s span, options ...trac
 	if o.broken != nil {
 		child.SetStatus(codes.Error, endingOf(o.broken))
 	}
-	child.SetAttributes(attribute.Bool("audio_proxy.left_early", goesOn && o.cache == "miss"))
+	child.SetAttributes(attribute.Bool("audio_proxy.goes_on", goesOn))
 	child.End(trace.WithTimestamp(s.to))
 }
