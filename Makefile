@@ -17,12 +17,12 @@ run: build ## build Caddy with the module, see to ffmpeg, and serve the demo on 
 build: ## leave a Caddy with the module in bin/caddy
 	go build -o $(BIN) ./cmd/caddy
 
-test: build ## every test, with the real ffmpeg
-	@scripts/need ffmpeg
+test: build ## every test, with the real ffmpeg and a real browser
+	@scripts/need ffmpeg chromium
 	scripts/test ./...
 
 race: ## the tests of what runs concurrently, under the race detector
-	@scripts/need ffmpeg
+	@scripts/need ffmpeg chromium
 	scripts/test -race ./admission ./coalesce ./store .
 
 soak: ## what takes minutes: an hour of WAV, a thousand listeners, five hundred reloads
