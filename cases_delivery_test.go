@@ -146,21 +146,32 @@ func TestWhatAKilledServerLeftIsNoVariant(t *testing.T) {
 	}
 }
 
+// failing is an encoder that writes 256 KiB, and ends as the shell text says when the returned function is called.
+func failing(t *testing.T, ending string) (e *encoders, fail func()) {
+	t.Helper()
+	e = script(t, "")
+	gate := e.path + ".fail"
+	content, err := os.ReadFile(e.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content = append(content, toOutput+"head -c 262144 /dev/zero | tr '\\0' A; while [ ! -e "+gate+" ]; do sleep 0.02; done; "+ending+"\n"...)
+	if err := os.WriteFile(e.path, content, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return e, func() {
+		if err := os.WriteFile(gate, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // When the encoder dies after audio has gone out, nobody may take what there is for the whole: not the client, not
 // those who joined it, not the store (case B03; LAME's abort over samples that are no numbers is in the corpus).
 func TestAFailureAfterTheFirstByteIsNoSuccess(t *testing.T) {
 	for name, ending := range map[string]string{"exit": "echo Error while encoding >&2; exit 1", "crash": "kill -ABRT $$"} {
 		t.Run(name, func(t *testing.T) {
-			ffmpeg := script(t, "")
-			gate := ffmpeg.path + ".open"
-			content, err := os.ReadFile(ffmpeg.path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			content = append(content, toOutput+"head -c 262144 /dev/zero | tr '\\0' A; while [ ! -e "+gate+" ]; do sleep 0.02; done; "+ending+"\n"...)
-			if err := os.WriteFile(ffmpeg.path, content, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			ffmpeg, fail := failing(t, ending)
 			s := newSite(t, simple("slots 1\nqueue 0\nffmpeg "+ffmpeg.path, ""))
 			url := s.url("f:mp3", "speech.wav")
 			var listeners []<-chan answer
@@ -172,9 +183,7 @@ func TestAFailureAfterTheFirstByteIsNoSuccess(t *testing.T) {
 				return len(flights) == 1 && flights[0].Listeners == 4 && flights[0].Bytes > 0
 			})
 
-			if err := os.WriteFile(gate, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			fail()
 
 			for i, c := range listeners {
 				if a := <-c; a.status != http.StatusOK || a.err == nil || len(a.body) != 262144 {
