@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -146,8 +145,8 @@ func TestWhatAKilledServerLeftIsNoVariant(t *testing.T) {
 	}
 }
 
-// failing is an encoder that writes 256 KiB, and ends as the shell text says when the returned function is called.
-func failing(t *testing.T, ending string) (e *encoders, fail func()) {
+// breaking is an encoder that writes 256 KiB, and ends as the shell text says when the returned function is called.
+func breaking(t *testing.T, ending string) (e *encoders, fail func()) {
 	t.Helper()
 	e = script(t, "")
 	gate := e.path + ".fail"
@@ -171,7 +170,7 @@ func failing(t *testing.T, ending string) (e *encoders, fail func()) {
 func TestAFailureAfterTheFirstByteIsNoSuccess(t *testing.T) {
 	for name, ending := range map[string]string{"exit": "echo Error while encoding >&2; exit 1", "crash": "kill -ABRT $$"} {
 		t.Run(name, func(t *testing.T) {
-			ffmpeg, fail := failing(t, ending)
+			ffmpeg, fail := breaking(t, ending)
 			s := newSite(t, simple("slots 1\nqueue 0\nffmpeg "+ffmpeg.path, ""))
 			url := s.url("f:mp3", "speech.wav")
 			var listeners []<-chan answer
@@ -307,41 +306,4 @@ func TestOneVariantHoweverSpelledIsRenderedOnce(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A paused player stops reading for as long as its page is open. It must hold neither the encoder, nor the slot, nor
-// those who listen to the same variant (case C05).
-func TestAPausedListenerHoldsNothing(t *testing.T) {
-	s := newSite(t, simple("slots 1\nqueue 1", "client_idle 1s"))
-	s.generate("long.wav", 120)
-	url := s.url("f:wav/bd:32f/ch:2", "long.wav") // 42 MB, more than sockets buffer
-	paused, err := s.open(t.Context(), http.MethodGet, url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer paused.Body.Close()
-	if _, err := io.ReadFull(paused.Body, make([]byte, 4096)); err != nil {
-		t.Fatal(err)
-	}
-
-	same := s.get(url)
-	other := s.get(s.url("f:mp3/t:0:1", "speech.wav"))
-
-	if same.err != nil || len(same.body) < 42_000_000 {
-		t.Errorf("who listens to the same got %d bytes, %v", len(same.body), same.err)
-	}
-	if other.status != http.StatusOK || other.err != nil {
-		t.Errorf("who asks for another got %d, %v", other.status, other.err)
-	}
-	s.awaitIdle()
-	waitFor(t, "the paused one is given up", func() bool { return !strings.Contains(goroutines(), "(*Handler).serveVariant") })
-	if n, err := io.Copy(io.Discard, paused.Body); err == nil {
-		t.Errorf("it got all %d bytes, although it stood still for longer than it may", n)
-	}
-}
-
-// goroutines are the stacks of all of them.
-func goroutines() string {
-	stacks := make([]byte, 8<<20)
-	return string(stacks[:runtime.Stack(stacks, true)])
 }

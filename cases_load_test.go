@@ -252,8 +252,8 @@ func fetch(ctx context.Context, client *http.Client, url string) (*http.Response
 	return client.Do(req)
 }
 
-// Where many requests share a connection, a listener leaves without closing it (case J05, and D04 for those who
-// wait): its encoder must end all the same, and nobody else's.
+// Where many requests share a connection, a listener leaves without closing it: those who wait give up their place
+// (case D04), those who listen their slot (case J05), and one who does not read holds nobody up.
 func TestLeavingAStreamIsNotClosingTheConnection(t *testing.T) {
 	ffmpeg, open := slowly(t)
 	config, client := overHTTP2(simple("slots 10\nqueue 10\nffmpeg "+ffmpeg.path, ""))
@@ -314,7 +314,7 @@ func TestLeavingAStreamIsNotClosingTheConnection(t *testing.T) {
 // A render that fails under a hundred listeners breaks a hundred streams off, and nothing else (case J04): no panic
 // reaches the log or the process, and no error page gets into the audio.
 func TestAHundredBrokenStreamsBreakNothingElse(t *testing.T) {
-	ffmpeg, fail := failing(t, "exit 1")
+	ffmpeg, fail := breaking(t, "exit 1")
 	config, client := overHTTP2(around("ffmpeg "+ffmpeg.path, `encode gzip
 	log
 	header X-Site yes
