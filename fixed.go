@@ -26,11 +26,7 @@ func (h *Handler) readFixed(ctx context.Context, file string) (*variant, error) 
 			return nil, err
 		}
 		v := &variant{options: *h.fixed, source: src}
-		module, ok := h.sources[src.Scheme]
-		if !ok {
-			return nil, errNotFound(errors.New("a fixed variant needs a local source"))
-		}
-		if v.input, err = module.Open(ctx, src.Path); err == nil {
+		if v.input, err = h.sources[src.Scheme].Open(ctx, src.Path); err == nil {
 			if err = h.identify(ctx, v); err != nil {
 				v.close()
 			}

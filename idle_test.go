@@ -40,14 +40,18 @@ func (s *site) play(path string) *player {
 	return &player{s.t, conn, resp.Body}
 }
 
-// impatient is a site under which Caddy cuts a connection that stands still for so long.
-func impatient(idle, global, directive string) string {
-	return strings.Replace(simple(global, directive), "{\n", "{\n\tservers {\n\t\ttimeouts {\n\t\t\twrite_idle "+idle+"\n\t\t}\n\t}\n", 1)
+// impatiently has Caddy cut a connection that stands still for so long.
+func impatiently(idle, caddyfile string) string {
+	timeouts := "\ttimeouts {\n\t\t\twrite_idle " + idle + "\n\t\t}\n"
+	if strings.Contains(caddyfile, "servers {\n") {
+		return strings.Replace(caddyfile, "servers {\n", "servers {\n\t"+timeouts, 1)
+	}
+	return strings.Replace(caddyfile, "{\n", "{\n\tservers {\n\t"+timeouts+"\t}\n", 1)
 }
 
 // A player that is paused stops reading. Caddy's own limit for that is a minute; ours is what the site says.
 func TestAPausedListenerGoesOnAfterCaddysOwnLimit(t *testing.T) {
-	s := newSite(t, impatient("300ms", "", "client_idle 20s"))
+	s := newSite(t, impatiently("300ms", simple("", "client_idle 20s")))
 	s.generate("long.wav", 120)
 	path := "/insecure/f:wav/bd:32f/plain/local://long.wav" // 21 MB: more than the sockets' buffers hold
 	want := s.get("http://localhost:" + strconv.Itoa(s.port) + path)
@@ -96,5 +100,25 @@ func TestAListenerThatStandsStillIsCutAndHoldsNothing(t *testing.T) {
 	}
 	if n := len(ffmpeg.pids()); n != 2 {
 		t.Errorf("%d encoders ran, want 2", n)
+	}
+}
+
+// The streams of HTTP/2 and 3 have deadlines of their own kind: timers that end the stream.
+func TestAPausedStreamGoesOnToo(t *testing.T) {
+	s := newSite(t, impatiently("300ms", secure("", "client_idle 20s")))
+	s.generate("long.wav", 120)
+	for _, p := range protocols(t, s)[1:] {
+		resp := p.open(t.Context(), t, "/insecure/f:wav/bd:32f/plain/local://long.wav")
+		defer resp.Body.Close()
+		if _, err := io.ReadFull(resp.Body, make([]byte, 1000)); err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+
+		waitFor(t, "Caddy's own limit has passed", func() bool { return time.Since(begin) > 900*time.Millisecond })
+
+		if rest, err := io.Copy(io.Discard, resp.Body); err != nil || rest < 21_000_000 {
+			t.Errorf("%s: %d more bytes, %v", p.name, rest, err)
+		}
 	}
 }

@@ -93,6 +93,8 @@ func (h *Handler) provisionVariant() error {
 	switch {
 	case len(h.Keys) > 0 || h.Insecure:
 		return errors.New("variant: its URLs have no signature, so key and insecure have no place beside it")
+	case h.SourcesRaw[urlapi.SchemeLocal] == nil:
+		return errors.New("variant: its URLs are paths below a folder, so it needs one: source local <root>")
 	case len(h.Presets) > 0 || h.PresetsOnly:
 		return errors.New("variant: its URLs have no options, so presets have no place beside it")
 	}
