@@ -360,3 +360,24 @@ func TestWarmingStopsWhenItsClientHangsUp(t *testing.T) {
 		t.Errorf("%d encoders were started, want 1", n)
 	}
 }
+
+func TestAdminAnswersForTheConfigThatRuns(t *testing.T) {
+	s := newSite(t, observed("slots 2", ""))
+	s.get(s.url("f:mp3/t:0:1", "speech.wav"))
+	slots := func() int {
+		return read[serverStatus](t, s.admin(http.MethodGet, "/audio_proxy/status", "")).Budget.Slots
+	}
+	if err := s.tryLoad(observed("slots 5", "") + "http://192.0.2.1:{port} {\n\trespond hello\n\tbind 192.0.2.1\n}\n"); err == nil {
+		t.Fatal("a config was loaded that cannot listen")
+	}
+	if got := slots(); got != 2 {
+		t.Errorf("after a failed load there are %d slots, want 2", got)
+	}
+	if got := s.warm(`{"options":"f:mp3/t:0:1","source":"local://speech.wav"}`)[0]; got.Status != warmHit {
+		t.Errorf("after a failed load: %+v", got)
+	}
+	s.load(observed("slots 3", ""))
+	if got := slots(); got != 3 {
+		t.Errorf("after a reload there are %d slots, want 3", got)
+	}
+}

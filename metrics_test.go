@@ -295,7 +295,7 @@ func TestLabelValuesComeFromFixedSets(t *testing.T) {
 		"format": formats, "class": classes, "cache": "hit|miss|coalesced",
 		"outcome": strings.Join(endings, "|") + "|hit|miss|coalesced|busy",
 		"reason":  "full|displaced|timeout|shutdown", "endpoint": "variant|info|health|ready|other", "state": "held|capacity",
-		"status": "200|206|304|401|404|410|412|413|415|416|422|429|499|500|502|503|504|passed",
+		"status": "200|204|206|304|401|404|410|412|413|415|416|422|429|499|500|502|503|504|passed",
 	}
 	for name := range s.scrape() {
 		_, labels, _ := strings.Cut(strings.TrimSuffix(name, "}"), "{")

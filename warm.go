@@ -74,8 +74,6 @@ func postWarm(w http.ResponseWriter, r *http.Request, app *App, _ string) error 
 		return err
 	}
 	controller := http.NewResponseController(w)
-	// The admin endpoint gives a request ten seconds to be read, after which it would count as cancelled.
-	_ = controller.SetReadDeadline(time.Time{})
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.WriteHeader(http.StatusOK)
 	lines := json.NewEncoder(w)
