@@ -145,8 +145,10 @@ func TestTakingTheMarkBack(t *testing.T) {
 	again, other := held(t, b, admission.Interactive), held(t, b, admission.Interactive)
 	// Given a listener that came back in time
 	again.Yield(told.told("again"))
-	if !again.Unyield() || !again.Unyield() {
-		t.Fatal("the mark was not taken back")
+	for range 2 { // the second time there is nothing to take back, and it is not too late either
+		if !again.Unyield() {
+			t.Fatal("the mark was not taken back")
+		}
 	}
 	// When somebody waits, then its render goes on.
 	queued(t, b, admission.Interactive)

@@ -85,7 +85,6 @@ var errBroken = errors.New("broken")
 // audience is everybody who listens while a program runs.
 type audience struct {
 	*site
-	ids       []store.ID
 	leave     []context.CancelFunc
 	everybody sync.WaitGroup
 	stubborn  map[store.ID]chan struct{}

@@ -3,7 +3,6 @@ package urlapi
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"io"
 	"net/url"
 	"strconv"
 	"strings"
@@ -76,9 +75,9 @@ func milliOrNone(n *Milli) string {
 // a changed source then has another key. None of the parts can contain a line break, if they come from this package.
 func CacheKey(canonicalOptions, canonicalSource string, validator ...string) string {
 	h := sha256.New()
-	io.WriteString(h, canonicalOptions)
+	h.Write([]byte(canonicalOptions))
 	for _, line := range append([]string{canonicalSource}, validator...) {
-		io.WriteString(h, "\n"+line)
+		h.Write([]byte("\n" + line))
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

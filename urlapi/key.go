@@ -54,7 +54,7 @@ func (k Key) Sign(rest string) string {
 func (k Key) mac(rest string) []byte {
 	h := hmac.New(sha256.New, k.key)
 	h.Write(k.salt)
-	io.WriteString(h, rest)
+	h.Write([]byte(rest))
 	return h.Sum(nil)
 }
 

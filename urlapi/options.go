@@ -174,7 +174,7 @@ func (o *Options) setGain(value string) string {
 
 // setLoudness starts from EBU R128's usual targets for the web, which the API fixes.
 func (o *Options) setLoudness(value string) string {
-	name, given, any := strings.Cut(value, ":")
+	name, given, more := strings.Cut(value, ":")
 	if name != "ebu" {
 		return "must be ebu"
 	}
@@ -189,16 +189,16 @@ func (o *Options) setLoudness(value string) string {
 		{"loudness range", &l.Range, 1_000, 50_000},
 	}
 	for _, t := range targets {
-		if !any {
+		if !more {
 			break
 		}
 		var value, reason string
-		value, given, any = strings.Cut(given, ":")
+		value, given, more = strings.Cut(given, ":")
 		if *t.field, reason = parseWithin(value, t.low, t.high); reason != "" {
 			return t.name + ": " + reason
 		}
 	}
-	if any {
+	if more {
 		return "more than three targets"
 	}
 	o.Loudness = &l
