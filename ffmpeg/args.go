@@ -34,12 +34,9 @@ type Job struct {
 }
 
 // NewPlan plans the render of opts. Facts are used only as far as Needs(opts) asks for them, so that a key means
-// the same bytes whether they happen to be known or not. The error is
-// an *Unsupported when an encoder cannot do what the options ask, whatever the source.
+// the same bytes whether they happen to be known or not. Options are taken to be those that urlapi accepts. The error is
+// an *Unsupported for a format that there is no encoder for.
 func NewPlan(opts urlapi.Options, facts Facts) (Plan, error) {
-	if err := Check(opts); err != nil {
-		return Plan{}, err
-	}
 	if !Needs(opts).Facts {
 		facts = Facts{}
 	}

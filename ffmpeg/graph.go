@@ -82,7 +82,7 @@ func conversion(opts urlapi.Options, facts Facts) []string {
 		resample += ":osr=" + strconv.Itoa(opts.SampleRate)
 	}
 	format := []string{"channel_layouts=" + layouts(opts)}
-	if rates := lossyRates[opts.Format]; rates != nil && opts.SampleRate == 0 {
+	if rates := sampleRates(opts.Format); rates != nil && opts.SampleRate == 0 {
 		format = append(format, "sample_rates="+join(rates))
 	}
 	if opts.Format == urlapi.FLAC || opts.Format == urlapi.WAV {
