@@ -257,6 +257,28 @@ func TestRequestsGoBeforeWhatIsWarmed(t *testing.T) {
 	}
 }
 
+func TestWarmingWaitsForRoomAtTheClassLow(t *testing.T) {
+	ffmpeg, open := gated(t)
+	s := newSite(t, observed("slots 1\nqueue 0\nffmpeg "+ffmpeg.path, ""))
+	rendering := s.started(s.url("f:mp3/t:0:1", "speech.wav"))
+	waitFor(t, "a request holds the slot", func() bool { return theEngine(t).budget.Stats().Held == 1 })
+	before := s.scrape()
+	reports := make(chan map[int]warmReport)
+	go func() { reports <- s.warm(`{"options":"f:mp3/t:0:2","source":"local://speech.wav"}`) }()
+	waitFor(t, "the budget has refused it at the class low", func() bool {
+		return moved(before, s.scrape())["queue_rejections_total{class=low,reason=full}"] >= 1
+	})
+
+	open()
+
+	if got := <-reports; got[0].Status != warmStarted {
+		t.Errorf("reported %+v", got[0])
+	}
+	if a := <-rendering; a.status != http.StatusOK {
+		t.Errorf("the request got %d", a.status)
+	}
+}
+
 func TestWarmingReportsEachEntryAsItIs(t *testing.T) {
 	ffmpeg, open := gated(t)
 	s := newSite(t, observed("slots 1\nffmpeg "+ffmpeg.path, "preset short f:mp3/t:0:1"))
