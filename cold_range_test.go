@@ -158,7 +158,8 @@ func TestIfRangeOnAColdVariant(t *testing.T) {
 func TestBoundedRangesShareAConnection(t *testing.T) {
 	s := newSite(t, simple("", ""))
 	url := s.url("f:wav/t:0:1", "speech.wav")
-	whole := s.get(url).body
+	s.get(url)
+	whole := s.get(url).body // of the finished file: a stream's header fields are not complete
 	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}
 	defer client.CloseIdleConnections()
 	for field, want := range map[string][]byte{"bytes=100-199": whole[100:200], "bytes=0-9": whole[:10]} {
