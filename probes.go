@@ -104,6 +104,9 @@ func learn[K comparable, V any](ctx context.Context, p *prober, known *lru.Cache
 	}
 	p.input.Hold() // a probe is everybody's who waits for it, and may outlive the one who began it
 	answer := p.pool.going.DoChan(fmt.Sprintf("%T%v", key, key), func() (any, error) {
+		if f, ok := known.Get(key); ok && p.key.validator != "" {
+			return f.value, f.err // a probe ended between our look and our asking
+		}
 		value, err := probe(p, ask)
 		if lasts(err) && p.key.validator != "" {
 			known.Add(key, found[V]{value, err})

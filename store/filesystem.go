@@ -25,6 +25,7 @@ import (
 type FileSystem struct {
 	dir     string
 	staging *stagingArea
+	sweeper *time.Timer
 	system  system
 
 	// changing is held by whoever puts, removes or counts files, for as long as that takes. Those who only read
@@ -48,6 +49,8 @@ type system struct {
 	now    func() time.Time
 	free   func(path string) (n int64, known bool)
 	rename func(from, to string) error
+
+	sweepAgain time.Duration
 }
 
 const (
@@ -59,12 +62,16 @@ const (
 
 	// recountAfter is how long a count of the folder stands.
 	recountAfter = time.Minute
+
+	// sweepAgain is when a store that was just opened looks again for what dead processes left: the lock of one
+	// that was killed can outlive it for a moment, in a child that was about to become an encoder.
+	sweepAgain = 5 * time.Second
 )
 
 // OpenFileSystem opens the store in dir, making the folder when it is missing, and sweeps what dead processes
 // left behind. maxBytes bounds what is kept, counted in bytes of content.
 func OpenFileSystem(dir string, maxBytes int64) (*FileSystem, error) {
-	return openFileSystem(dir, maxBytes, system{now: time.Now, free: freeBytes, rename: os.Rename})
+	return openFileSystem(dir, maxBytes, system{now: time.Now, free: freeBytes, rename: os.Rename, sweepAgain: sweepAgain})
 }
 
 func openFileSystem(dir string, maxBytes int64, system system) (*FileSystem, error) {
@@ -88,6 +95,7 @@ func (s *FileSystem) open() error {
 	}
 	sweep(parent, stagingPattern)
 	sweepUnlocked(parent)
+	s.sweeper = time.AfterFunc(s.system.sweepAgain, func() { sweep(parent, stagingPattern) })
 
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -103,7 +111,10 @@ func (s *FileSystem) open() error {
 }
 
 // Close gives up the staging area with all stages in it. Variants stay, and can still be opened.
-func (s *FileSystem) Close() error { return s.staging.close() }
+func (s *FileSystem) Close() error {
+	s.sweeper.Stop()
+	return s.staging.close()
+}
 
 // Stage makes a private folder in the store's own file system, so that Put is a rename.
 func (s *FileSystem) Stage() (*Stage, error) { return s.staging.stage() }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // A full disk: a tmpfs of a megabyte in a mount namespace of its own, which vanishes with the process, where the
@@ -102,7 +103,7 @@ func (d madeUpDisk) system(s system) system {
 // testDiskFull renders more than the disk holds, into a store that may keep more than the disk holds.
 func testDiskFull(t *testing.T, dir string, disk disk) {
 	clock := newClock()
-	s, err := openFileSystem(dir, 1<<30, disk.system(system{clock.Now, freeBytes, os.Rename}))
+	s, err := openFileSystem(dir, 1<<30, disk.system(system{clock.Now, freeBytes, os.Rename, time.Millisecond}))
 	must(t, err)
 	defer s.Close()
 	all := ids(60)

@@ -65,7 +65,7 @@ func newStore(t testing.TB, maxBytes int64) *testStore {
 
 func openStore(t testing.TB, dir string, maxBytes int64, clock *clock) *testStore {
 	t.Helper()
-	s, err := openFileSystem(dir, maxBytes, system{clock.Now, freeBytes, os.Rename})
+	s, err := openFileSystem(dir, maxBytes, system{clock.Now, freeBytes, os.Rename, time.Millisecond})
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
 	return &testStore{s, t, clock}

@@ -87,7 +87,7 @@ func aSize(rt *rapid.T) int         { return rapid.IntRange(1, 600).Draw(rt, "si
 func newWorld(t *testing.T, dir string) *world {
 	clock := newClock()
 	start := func(bound int64) *testStore {
-		s, err := openFileSystem(dir, bound, system{clock.Now, freeBytes, os.Rename})
+		s, err := openFileSystem(dir, bound, system{clock.Now, freeBytes, os.Rename, time.Millisecond})
 		must(t, err)
 		return &testStore{s, t, clock}
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -184,5 +185,41 @@ func TestCheckDirMakesNothing(t *testing.T) {
 	}))
 	if len(names) != 4 {
 		t.Errorf("there are now %v", names)
+	}
+}
+
+// A killed process's lock can outlive it for a moment: what it left is found by a second look.
+func TestWhatWasLockedForAMomentIsSweptLater(t *testing.T) {
+	dir := t.TempDir()
+	parent := filepath.Join(dir, stagingName)
+	if err := os.Mkdir(parent, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	dead, err := newStagingArea(parent, stagingPattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := dead.stage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := openFileSystem(dir, 1<<20, system{time.Now, freeBytes, os.Rename, 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := os.Stat(left.Dir()); err != nil {
+		t.Fatalf("swept while it was locked: %v", err)
+	}
+
+	dead.lock.Close()
+
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Stat(left.Dir()); errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("never swept")
+		}
 	}
 }
