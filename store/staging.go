@@ -37,7 +37,7 @@ const (
 	abandonedAge = 24 * time.Hour
 
 	// areaAttempts is how often a new area may be swept away before it is locked.
-	areaAttempts = 10
+	areaAttempts = 100
 )
 
 // lockState is what became of trying to lock a file.
