@@ -15,15 +15,6 @@ import (
 // Field cases about what listeners get, and what is kept of it. Numbers are those of the collection that the cases
 // come from (see testdata/corpus.README.md).
 
-// corpusSite is a site over the corpus.
-func corpusSite(t *testing.T, global string) *site {
-	t.Helper()
-	root := unpackCorpus(t)
-	s := newSite(t, strings.Replace(simple(global, ""), "source local {root}", "source local "+root, 1))
-	s.root = root
-	return s
-}
-
 // Whoever promises a length for a stream guesses it, and players stop at the promised byte (case A01). The source
 // is one whose own claim is a quarter too long.
 func TestAStreamPromisesNoLength(t *testing.T) {

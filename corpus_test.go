@@ -10,6 +10,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -116,6 +117,15 @@ func copyStart(to, from string, n int64) error {
 		return err
 	}
 	return os.WriteFile(to, start, 0o600)
+}
+
+// corpusSite is a site over the corpus.
+func corpusSite(t *testing.T, global string) *site {
+	t.Helper()
+	root := unpackCorpus(t)
+	s := newSite(t, strings.Replace(simple(global, ""), "source local {root}", "source local "+root, 1))
+	s.root = root
+	return s
 }
 
 // corpusRow is a row of the manifest.
@@ -263,8 +273,7 @@ var allFormats = []struct {
 // Some thirty files differ in nothing but their name. The first of them is asked for in every format, each of the
 // others in two, in turn.
 func TestEveryFileOfTheCorpusGetsItsVerdict(t *testing.T) {
-	root := unpackCorpus(t)
-	s := newSite(t, strings.Replace(simple("slots 3\nqueue 500\nprobes 50", ""), "source local {root}", "source local "+root, 1))
+	s := corpusSite(t, "slots 3\nqueue 500\nprobes 50")
 	t.Run("rows", func(t *testing.T) {
 		seen := make(map[string]int) // how often a content has been met
 		for _, row := range readCorpus(t) {
@@ -455,6 +464,30 @@ func shareOf(sound []int16, hz float64) float64 {
 		return 0
 	}
 	return 2 * (s1*s1 + s2*s2 - coefficient*s1*s2) / (energy * float64(len(sound)))
+}
+
+// What the manifest has no rows for, since it is about what is not under the root, or not under this name.
+func TestWhatLiesBesideTheCorpusIsNotThere(t *testing.T) {
+	s := corpusSite(t, "")
+	for _, path := range []string{
+		"../root-sibling/secret.wav", "../outside/secret.wav", "%2e%2e/outside/secret.wav", "fs/../../outside/secret.wav",
+		"fs/directory.wav/../../../outside/secret.wav", "..%2Foutside%2Fsecret.wav", "/etc/passwd", "names/a%20b.mp3", "names/nfd-caf%C3%A9.mp3",
+		"names/nfc-cafe%CC%81.mp3",
+	} {
+		if name, _ := url.PathUnescape(path); strings.HasPrefix(name, "names/") {
+			if _, err := os.Stat(filepath.Join(s.root, name)); err == nil {
+				continue // a file system to which both spellings are one name
+			}
+		}
+		for _, options := range []string{"f:mp3", "f:peaks", "info"} {
+			if a := s.get(s.url(options, path)); a.status != notFound.status || a.code() != notFound.code {
+				t.Errorf("%s of %s: %d %.100s", options, path, a.status, a.body)
+			}
+		}
+	}
+	if a := s.get(s.url("f:mp3", "fs/link-inside-dotdot.wav")); a.status != http.StatusOK {
+		t.Errorf("a link that climbs, and stays inside: %d %s", a.status, a.body)
+	}
 }
 
 // The test above would hear the sound from outside, were it there.
