@@ -262,7 +262,7 @@ func TestTagsAreBoundedAndMostStayBehind(t *testing.T) {
 // which somebody listens.
 func TestAPlaylistInDisguiseOpensNothingElse(t *testing.T) {
 	ffmpeg := counting(t)
-	s := newSite(t, simple("ffmpeg "+ffmpeg.path, ""))
+	s := newSite(t, simple("render_timeout 10s\nprobe_timeout 10s\nffmpeg "+ffmpeg.path, ""))
 	canary, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
