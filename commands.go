@@ -114,13 +114,9 @@ func hasPreset(segments string) bool {
 	return false
 }
 
-// parseOptions reads options and holds them to what encoders can do.
+// parseOptions reads options as they are typed, with or without slashes around them.
 func parseOptions(segments string) (urlapi.Options, error) {
-	options, err := urlapi.ParseOptions(strings.Trim(segments, "/"))
-	if err != nil {
-		return options, err
-	}
-	return options, ffmpeg.Check(options)
+	return urlapi.ParseOptions(strings.Trim(segments, "/"))
 }
 
 func optionsCommand() *cobra.Command {

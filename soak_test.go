@@ -9,12 +9,17 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/ffmpeg"
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/urlapi"
 )
 
 // What takes minutes, much disk or a quiet machine: `make soak` runs it. Memory is the server's own, which is a
@@ -146,5 +151,68 @@ func TestSoakManyListenersOfOneColdVariant(t *testing.T) {
 		if best := min(ratios[i][0], ratios[i][1], ratios[i][2]); best > bound {
 			t.Errorf("at best %.2f times as long as one listener, want at most %.2f", best, bound)
 		}
+	}
+}
+
+// A cold variant's first byte against that of ffmpeg alone with the same arguments: the median of twenty pairs.
+func TestSoakFirstByteBesideFfmpegAlone(t *testing.T) {
+	s := newServer(t, simple("slots 1", ""))
+	options, err := urlapi.ParseOptions("f:mp3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := ffmpeg.NewPlan(options, ffmpeg.Facts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone := func() time.Duration {
+		out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer out.Close()
+		cmd := exec.Command("ffmpeg", plan.Args("file:"+filepath.Join(s.root, "music.wav"), "file:"+out.Name(), "")...)
+		started := time.Now()
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = cmd.Wait() }()
+		for {
+			info, err := out.Stat()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if held, err := ffmpeg.HoldsAudio(options.Format, out, info.Size()); err != nil || held {
+				return time.Since(started)
+			}
+			time.Sleep(200 * time.Microsecond)
+		}
+	}
+	served := func(n int) time.Duration {
+		started := time.Now()
+		resp, err := s.open(t.Context(), http.MethodGet, s.url("f:mp3/cb:"+strconv.Itoa(n), "music.wav"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if _, err := io.ReadFull(resp.Body, make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		took := time.Since(started)
+		_, _ = io.Copy(io.Discard, resp.Body)
+		return took
+	}
+	var ratios []float64
+	alone()
+	served(0)
+	for i := range 20 {
+		a, b := alone(), served(i+1)
+		ratios = append(ratios, float64(b)/float64(a))
+	}
+	slices.Sort(ratios)
+	median := (ratios[9] + ratios[10]) / 2
+	t.Logf("the first byte comes after %.2f times as long as from ffmpeg alone (%.2f to %.2f)", median, ratios[0], ratios[19])
+	if median > 1.15 {
+		t.Errorf("%.2f times as long as ffmpeg alone, want at most 1.15", median)
 	}
 }

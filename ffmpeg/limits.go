@@ -7,13 +7,6 @@ type Unsupported struct{ Option, Reason string }
 
 func (e *Unsupported) Error() string { return e.Option + ": " + e.Reason }
 
-// Check says whether opts can be planned. What no encoder does has been refused by urlapi, so that what is left is a
-// format without one: an *Unsupported.
-func Check(opts urlapi.Options) error {
-	_, err := newShape(opts, Facts{})
-	return err
-}
-
 // What an encoder can do is urlapi's to say, which refuses a URL that asks for more. Here is what becomes of the rest:
 // what the URL leaves to the source, and what only this source makes impossible. It is brought to the nearest that
 // the encoder takes.
