@@ -5,7 +5,7 @@
 BIN   := bin/caddy
 TOOLS := .cache/tools
 
-.PHONY: help run build test race soak lint fuzz published audio clean
+.PHONY: help run build test race soak nginx lint fuzz published audio clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -28,6 +28,10 @@ race: ## the tests of what runs concurrently, under the race detector
 soak: ## what takes minutes: an hour of WAV, a thousand listeners, five hundred reloads
 	@scripts/need ffmpeg
 	go test -tags soak -count=1 -timeout 30m -v -run 'Soak|Reloads' . | grep -v '^{'
+
+nginx: ## that a caching nginx in front keeps no half variant (installs nginx)
+	@scripts/need ffmpeg nginx
+	scripts/test -tags nginx -run CacheInFront .
 
 lint: $(TOOLS)/golangci-lint ## gofmt, vet and golangci-lint, for each platform
 	scripts/lint $(TOOLS)/golangci-lint
