@@ -1,12 +1,15 @@
 package audioproxy
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/caddyserver/caddy/v2"
 
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/urlapi"
 )
@@ -58,7 +61,39 @@ func TestCaddyfilesInTheDocumentationLoad(t *testing.T) {
 		}
 		if err := validate(t, adapted); err != nil {
 			t.Errorf("%v\n%s", err, text)
+			continue
 		}
+		serves(t, text)
+	}
+}
+
+// serves has a Caddyfile of the documentation serve, on a port of this machine instead of a name on the Internet.
+func serves(t *testing.T, text string) {
+	t.Helper()
+	s := &site{t: t, port: freePorts(t)}
+	text = regexp.MustCompile(`(?m)^(?:\S+\.example\.com|:8080) \{`).ReplaceAllString(text, "http://localhost:{port} {")
+	text = regexp.MustCompile(`(?m)^\t(?:tls|admin) .*\n`).ReplaceAllString(text, "")
+	const quiet = "{\n\tadmin off\n\tpersist_config off\n"
+	if global := strings.Index(text, "{\n\taudio_proxy {"); global == 0 || global > 0 && text[global-1] == '\n' {
+		text = text[:global] + quiet + text[global+2:]
+	} else {
+		text = quiet + "}\n" + text
+	}
+	s.load(text)
+	defer func() {
+		if err := caddy.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	path, want := "/health", 200
+	switch {
+	case strings.Contains(text, "reverse_proxy"):
+		want = 502 // its nodes are not here
+	case strings.Contains(text, "variant f:"):
+		path = "/speech.opus"
+	}
+	if a := s.get(fmt.Sprintf("http://localhost:%d%s", s.port, path)); a.status != want && (want != 502 || a.status != 503) {
+		t.Errorf("%s is answered %d %s by\n%s", path, a.status, a.body, text)
 	}
 }
 

@@ -154,6 +154,47 @@ func TestSoakManyListenersOfOneColdVariant(t *testing.T) {
 	}
 }
 
+// A player that reads nothing for a minute and a half, half again as long as Caddy itself would bear, goes on.
+func TestSoakAPausedListenerGoesOn(t *testing.T) {
+	s := newServer(t, simple("", ""))
+	run(t, "ffmpeg", "-v", "error", "-f", "lavfi", "-i", "sine=440:r=44100:d=600", "-ac", "2", filepath.Join(s.root, "long.wav"))
+	url := s.url("f:wav/bd:16", "long.wav") // more than any socket's buffer holds
+	resp, err := s.open(t.Context(), http.MethodGet, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.ReadFull(resp.Body, make([]byte, 64<<10)); err != nil {
+		t.Fatal(err)
+	}
+
+	time.Sleep(90 * time.Second)
+
+	rest, err := io.Copy(io.Discard, resp.Body)
+	if err != nil || rest+64<<10 < 600*44100*4 {
+		t.Errorf("after the pause came %d bytes and then %v", rest, err)
+	}
+}
+
+// Peaks of two hours take no more of the server's memory than those of two seconds.
+func TestSoakPeaksOfTwoHours(t *testing.T) {
+	s := newServer(t, simple("max_source_size 3GB", ""))
+	for name, seconds := range map[string]string{"short.wav": "2", "long.wav": "7200"} {
+		run(t, "ffmpeg", "-v", "error", "-f", "lavfi", "-i", "sine=440:r=22050:d="+seconds, filepath.Join(s.root, name))
+	}
+	get := func(name string) int64 {
+		if a := s.get(s.url("f:peaks/pk_fmt:dat", name)); a.status != http.StatusOK || len(a.body) != 24+800*2*2 {
+			t.Errorf("%s: %d, %d bytes", name, a.status, len(a.body))
+		}
+		return s.peakMemory()
+	}
+	short, long := get("short.wav"), get("long.wav")
+	t.Logf("peak memory after two seconds: %d MB, after two hours: %d MB", short>>20, long>>20)
+	if long > short+16<<20 {
+		t.Errorf("two hours took %d MB more", (long-short)>>20)
+	}
+}
+
 // A cold variant's first byte against that of ffmpeg alone with the same arguments: the median of twenty pairs.
 func TestSoakFirstByteBesideFfmpegAlone(t *testing.T) {
 	s := newServer(t, simple("slots 1", ""))
