@@ -18,11 +18,11 @@ build: ## leave a Caddy with the module in bin/caddy
 	go build -o $(BIN) ./cmd/caddy
 
 test: build ## every test, with the real ffmpeg and a real browser
-	@scripts/need ffmpeg chromium
+	@scripts/need ffmpeg chromium openssl xxd
 	scripts/test ./...
 
 race: ## the tests of what runs concurrently, under the race detector
-	@scripts/need ffmpeg chromium
+	@scripts/need ffmpeg chromium openssl xxd
 	scripts/test -race ./admission ./coalesce ./store .
 
 soak: ## what takes minutes: an hour of WAV, a thousand listeners, five hundred reloads

@@ -143,6 +143,7 @@ func TestVariantsAreFoundAndForgotten(t *testing.T) {
 	if len(stored) != 1 || stored[0].Size != int64(size) || stored[0].Key != key || time.Since(stored[0].LastUsed) > time.Minute || stored[0].Age < 0 {
 		t.Errorf("stored: %+v, want one of %d bytes", stored, size)
 	}
+	s.awaitIdle() // nobody can join the render that stored it
 	if a := s.admin(http.MethodDelete, "/audio_proxy/variants/"+key, ""); a.status != http.StatusOK || !strings.Contains(string(a.body), `"forgotten":1`) {
 		t.Errorf("forgetting: %d %s", a.status, a.body)
 	}

@@ -3,6 +3,7 @@ package audioproxy
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,6 +29,7 @@ type site struct {
 	port  int
 	root  string // the masters
 	store string // where finished variants go
+	loads int    // of configs; more than one is a reload
 }
 
 // placeholders of a Caddyfile in a test: {port} {port2} {root} {store}, and whatever else the test fills in.
@@ -90,6 +93,7 @@ func (s *site) tryLoad(caddyfile string) error {
 	if err != nil {
 		return err
 	}
+	s.loads++
 	return caddy.Load(config, true)
 }
 
@@ -177,7 +181,13 @@ func (s *site) open(ctx context.Context, method, url string, header ...string) (
 		req.Header.Add(header[i], header[i+1])
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}}
-	return client.Do(req)
+	resp, err := client.Do(req)
+	for try := 0; s.loads > 1 && try < 5 && (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF)); try++ {
+		// Caddy opens a new socket at each reload, and the kernel resets connections that still wait at the old one
+		// (unless net.ipv4.tcp_migrate_req is on). No handler ever sees those.
+		resp, err = client.Do(req)
+	}
+	return resp, err
 }
 
 // freePorts finds two neighbouring ports that nobody listens on.
