@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -27,9 +28,9 @@ import (
 type site struct {
 	t     *testing.T
 	port  int
-	root  string // the masters
-	store string // where finished variants go
-	loads int    // of configs; more than one is a reload
+	root  string       // the masters
+	store string       // where finished variants go
+	loads atomic.Int32 // of configs; more than one is a reload
 }
 
 // placeholders of a Caddyfile in a test: {port} {port2} {root} {store}, and whatever else the test fills in.
@@ -93,7 +94,7 @@ func (s *site) tryLoad(caddyfile string) error {
 	if err != nil {
 		return err
 	}
-	s.loads++
+	s.loads.Add(1)
 	return caddy.Load(config, true)
 }
 
@@ -182,7 +183,7 @@ func (s *site) open(ctx context.Context, method, url string, header ...string) (
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}}
 	resp, err := client.Do(req)
-	for try := 0; s.loads > 1 && try < 5 && (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF)); try++ {
+	for try := 0; s.loads.Load() > 1 && try < 5 && (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF)); try++ {
 		// Caddy opens a new socket at each reload, and the kernel resets connections that still wait at the old one
 		// (unless net.ipv4.tcp_migrate_req is on). No handler ever sees those.
 		resp, err = client.Do(req)
