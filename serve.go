@@ -242,6 +242,7 @@ func reset(w http.ResponseWriter) {
 // setHeader sets what every answer with this variant says of it.
 func (v *variant) setHeader(header http.Header, etag string, when timing) {
 	header.Set("Content-Type", v.options.ContentType())
+	header.Set("X-Content-Type-Options", "nosniff") // a source's bytes are somebody else's
 	header.Set("ETag", etag)
 	header.Set("Cache-Control", v.cacheControl())
 	if disposition := v.options.ContentDisposition(); disposition != "" {

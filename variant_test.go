@@ -44,6 +44,9 @@ func TestFirstRequestIsRenderedAndTheSecondIsStored(t *testing.T) {
 	if first.header.Get("Content-Length") != "" || first.header.Get("Accept-Ranges") != "" {
 		t.Errorf("a stream claims a length or ranges: %v", first.header)
 	}
+	if first.header.Get("Content-Type") != "audio/ogg" || first.header.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("a browser may take it for something else: %v", first.header)
+	}
 	codec, seconds := examine(t, first.body)
 	if codec != "opus" || seconds < 1.98 || seconds > 2.02 {
 		t.Errorf("got %s of %.3f s, want opus of 2.0 s", codec, seconds)
