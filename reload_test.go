@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Admins reload all day. None of it may be felt by who listens, and nothing of an old config may stay.
@@ -61,9 +63,15 @@ http://localhost:{port} {
 			}
 		})
 	}
+	counted := 0.0
 	for i := range reloads {
 		served := cold.Load()
 		waitFor(t, "requests have been served in between", func() bool { return cold.Load() > served || t.Failed() })
+		if n := answered(t); n <= counted {
+			t.Errorf("the requests were counted to %v, after %v", n, counted)
+		} else {
+			counted = n
+		}
 		if i%10 == 9 {
 			if err := s.tryLoad(config(i) + "http://127.0.0.1:{port2} {\n\tbind 192.0.2.1\n\trespond hello\n}\n"); err == nil {
 				t.Error("a config that cannot listen was loaded")
@@ -80,24 +88,43 @@ http://localhost:{port} {
 		t.Errorf("%d encoders ran for %d variants", n, want)
 	}
 	t.Logf("%d reloads, %d cold variants", reloads, cold.Load())
-	var after [2]int
+	var after [3]int
 	if !eventually(20*time.Second, func() bool {
-		runtime.GC() // folders of old configs are closed by it
 		after = footprint(t)
-		return after[0] <= before[0]+10 && after[1] <= before[1]+10
+		return after[0] <= before[0]+10 && after[1] <= before[1]+10 && after[2] <= before[2]+20
 	}) {
-		t.Errorf("goroutines and descriptors: %v before, %v after", before, after)
+		t.Errorf("goroutines, descriptors and megabytes: %v before, %v after", before, after)
 	}
 }
 
-// footprint is how many goroutines and descriptors there are.
-func footprint(t *testing.T) [2]int {
+// footprint is how many goroutines, descriptors and megabytes of live memory there are.
+func footprint(t *testing.T) [3]int {
 	t.Helper()
+	runtime.GC() // which closes the folders of old configs, too
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
 	descriptors, err := os.ReadDir("/dev/fd")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return [2]int{runtime.NumGoroutine(), len(descriptors)}
+	return [3]int{runtime.NumGoroutine(), len(descriptors), int(memory.HeapAlloc >> 20)}
+}
+
+// answered is how many requests the metrics have counted.
+func answered(t *testing.T) (n float64) {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(measured.requests)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			n += metric.GetCounter().GetValue()
+		}
+	}
+	return n
 }
 
 // A stream that began before a reload plays to its end, and so does one that joins it through the new config.
