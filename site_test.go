@@ -183,13 +183,18 @@ func (s *site) open(ctx context.Context, method, url string, header ...string) (
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}}
 	resp, err := client.Do(req)
-	for try := 0; s.loads.Load() > 1 && try < 5 && (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF)); try++ {
+	if s.loads.Load() > 1 && isReset(err) {
 		// Caddy opens a new socket at each reload, and the kernel resets connections that still wait at the old one
 		// (unless net.ipv4.tcp_migrate_req is on). No handler ever sees those.
-		resp, err = client.Do(req)
+		eventually(2*time.Second, func() bool {
+			resp, err = client.Do(req)
+			return !isReset(err)
+		})
 	}
 	return resp, err
 }
+
+func isReset(err error) bool { return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) }
 
 // freePorts finds two neighbouring ports that nobody listens on.
 func freePorts(t *testing.T) int {
