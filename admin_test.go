@@ -25,8 +25,7 @@ func (s *site) admin(method, path, body string) answer {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req)
+	resp, err := s.send(req)
 	if err != nil {
 		s.t.Errorf("%s %s: %v", method, path, err)
 		return answer{err: err, header: http.Header{}}

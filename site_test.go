@@ -181,16 +181,23 @@ func (s *site) open(ctx context.Context, method, url string, header ...string) (
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Add(header[i], header[i+1])
 	}
+	return s.send(req)
+}
+
+// send sends a request over a connection of its own, and again while a reload may have cost it: Caddy opens a new
+// socket at each, and the kernel resets connections that still wait at the old one (unless net.ipv4.tcp_migrate_req
+// is on). No handler ever sees those.
+func (s *site) send(req *http.Request) (resp *http.Response, err error) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}}
-	resp, err := client.Do(req)
-	if s.loads.Load() > 1 && isReset(err) {
-		// Caddy opens a new socket at each reload, and the kernel resets connections that still wait at the old one
-		// (unless net.ipv4.tcp_migrate_req is on). No handler ever sees those.
-		eventually(2*time.Second, func() bool {
-			resp, err = client.Do(req)
-			return !isReset(err)
-		})
-	}
+	eventually(2*time.Second, func() bool {
+		if req.GetBody != nil {
+			if req.Body, err = req.GetBody(); err != nil {
+				return true
+			}
+		}
+		resp, err = client.Do(req)
+		return s.loads.Load() < 2 || !isReset(err)
+	})
 	return resp, err
 }
 
