@@ -216,10 +216,12 @@ func TestCancelledStreamsOfOneConnectionEndTheirRendersAlone(t *testing.T) {
 		s := newSecureSite(t, "slots 8\nffmpeg "+ffmpeg.path, "")
 		p := protocols(t, s)[i]
 		ctx, skip := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
+		var wg, opened sync.WaitGroup
+		opened.Add(5)
 		for n := range 5 {
 			wg.Go(func() {
 				resp := p.open(ctx, t, "/insecure/f:mp3/cb:"+strconv.Itoa(n)+"/plain/local://speech.wav")
+				opened.Done()
 				_, _ = io.Copy(io.Discard, resp.Body)
 				resp.Body.Close()
 			})
@@ -235,6 +237,7 @@ func TestCancelledStreamsOfOneConnectionEndTheirRendersAlone(t *testing.T) {
 			}
 			return started == 6
 		})
+		opened.Wait() // and the clients know it
 
 		skip()
 
