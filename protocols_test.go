@@ -220,8 +220,10 @@ func TestCancelledStreamsOfOneConnectionEndTheirRendersAlone(t *testing.T) {
 		opened.Add(5)
 		for n := range 5 {
 			wg.Go(func() {
+				has := sync.OnceFunc(opened.Done)
+				defer has()
 				resp := p.open(ctx, t, "/insecure/f:mp3/cb:"+strconv.Itoa(n)+"/plain/local://speech.wav")
-				opened.Done()
+				has()
 				_, _ = io.Copy(io.Discard, resp.Body)
 				resp.Body.Close()
 			})
