@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/admission"
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/guard"
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/urlapi"
 )
 
@@ -162,11 +163,11 @@ func refuseWaitersOnShutdown(ctx caddy.Context, e *engine) {
 	if !ok {
 		return // not in a server: adapted, or a test
 	}
-	server.RegisterOnShutdown(func() {
+	server.RegisterOnShutdown(guard.Func(func() {
 		if caddy.Exiting() {
 			e.budget.Close()
 		}
-	})
+	}))
 }
 
 // ServeHTTP answers a request.

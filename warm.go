@@ -18,6 +18,7 @@ import (
 
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/admission"
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/coalesce"
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/guard"
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/source"
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/store"
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/urlapi"
@@ -125,7 +126,7 @@ func warmAll(ctx context.Context, e *engine, entries []warmEntry) func(yield fun
 		defer workers.Wait()
 		defer cancel()
 		for range min(len(entries), max(1, e.budget.Stats().Slots)) {
-			workers.Go(func() {
+			workers.Go(guard.Func(func() {
 				for i := range next {
 					report := warm(ctx, entries[i])
 					report.Entry, report.Options, report.Source = i, entries[i].Options, entries[i].Source
@@ -135,9 +136,9 @@ func warmAll(ctx context.Context, e *engine, entries []warmEntry) func(yield fun
 						return
 					}
 				}
-			})
+			}))
 		}
-		workers.Go(func() {
+		workers.Go(guard.Func(func() {
 			defer close(next)
 			for i := range entries {
 				select {
@@ -146,7 +147,7 @@ func warmAll(ctx context.Context, e *engine, entries []warmEntry) func(yield fun
 					return
 				}
 			}
-		})
+		}))
 		for range entries {
 			select {
 			case report := <-reports:
@@ -160,18 +161,24 @@ func warmAll(ctx context.Context, e *engine, entries []warmEntry) func(yield fun
 	}
 }
 
-// warm settles one entry.
-func warm(ctx context.Context, entry warmEntry) warmReport {
-	h, v, err := findWarm(ctx, entry)
+// warm settles one entry. A bug that one entry meets is that entry's alone.
+func warm(ctx context.Context, entry warmEntry) (report warmReport) {
+	err := guard.Do(func() error {
+		h, v, err := findWarm(ctx, entry)
+		if err != nil {
+			return err
+		}
+		defer v.close()
+		report.Key = v.id.Key
+		settled, err := h.warm(ctx, v)
+		report.Status = settled.Status
+		return err
+	})
 	if err != nil {
-		return refusedEntry(err)
+		refused := refusedEntry(err)
+		refused.Key = report.Key
+		return refused
 	}
-	defer v.close()
-	report, err := h.warm(ctx, v)
-	if err != nil {
-		report = refusedEntry(err)
-	}
-	report.Key = v.id.Key
 	return report
 }
 

@@ -1,6 +1,10 @@
 package admission
 
-import "time"
+import (
+	"time"
+
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/guard"
+)
 
 // A reading of the clock may be used again for so long and so many times.
 // Renders last tens of milliseconds and more.
@@ -46,7 +50,7 @@ func (b *Budget) readClock() time.Duration {
 		// and it is a new one each time, since a timer must not be carried from
 		// one bubble of testing/synctest into another.
 		c.timed = true
-		time.AfterFunc(readingKept, b.endReading)
+		time.AfterFunc(readingKept, guard.Func(b.endReading))
 	}
 	return c.last
 }

@@ -1,6 +1,10 @@
 package admission
 
-import "weak"
+import (
+	"weak"
+
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/guard"
+)
 
 // forgotten is what the runtime hands to recoverLeak when a handle is gone. It
 // knows the budget only weakly, or else no budget could ever be collected.
@@ -12,9 +16,11 @@ type forgotten struct {
 // recoverLeak is called by the runtime, on a goroutine of its own, after a
 // handle has become unreachable.
 func recoverLeak(f forgotten) {
-	if b := f.budget.Value(); b != nil {
-		b.reclaim(f.hold)
-	}
+	guard.Func(func() {
+		if b := f.budget.Value(); b != nil {
+			b.reclaim(f.hold)
+		}
+	})()
 }
 
 // reclaim takes back the slot of a lease that was dropped without release.

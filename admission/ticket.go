@@ -3,6 +3,8 @@ package admission
 import (
 	"context"
 	"time"
+
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/guard"
 )
 
 // Ticket is the place of a caller that waits. It is decided once: granted,
@@ -112,7 +114,7 @@ func (t *Ticket) watch() {
 	if t.ctx.Done() == nil {
 		return
 	}
-	unwatch := context.AfterFunc(t.ctx, t.contextEnded)
+	unwatch := context.AfterFunc(t.ctx, guard.Func(t.contextEnded))
 	t.budget.mu.Lock()
 	waiting := t.waiting
 	if waiting {

@@ -10,28 +10,22 @@ import (
 
 // How a flight gets its slot.
 
-// admit gets the flight its slot, and has the job prepare itself meanwhile. Where it fails there is no slot to give
-// back.
+// admit gets the flight its slot. Where it fails there is no slot to give back.
 func (f *flight) admit(patience <-chan time.Time) error {
 	for {
 		err := f.acquire(patience)
-		if err == nil {
-			return f.awaitPreparation()
-		}
-		if f.refused(err) {
+		if err == nil || f.refused(err) {
 			return err
 		}
 	}
 }
 
-// acquire asks the budget and waits for its answer, or for the end of a preparation that failed. What the budget
-// turns away at once costs no preparation.
+// acquire asks the budget and waits for its answer.
 func (f *flight) acquire(patience <-chan time.Time) error {
 	ticket, err := f.ask()
 	if err != nil {
 		return err
 	}
-	prepared := f.prepare().done
 	for ticket != nil {
 		select {
 		case <-ticket.Done():
@@ -41,12 +35,6 @@ func (f *flight) acquire(patience <-chan time.Time) error {
 			}
 			f.granted(lease)
 			ticket = nil
-		case <-prepared:
-			if err := f.preparation.err; err != nil {
-				ticket.GiveUp()
-				return causeOf(f.ctx, err)
-			}
-			prepared = nil
 		case <-patience:
 			ticket.Expire()
 		case <-f.ctx.Done():
@@ -86,6 +74,7 @@ func (f *flight) granted(lease admission.Lease) {
 func (f *flight) take(lease admission.Lease) {
 	f.ticket = nil
 	f.lease, f.leased = lease, true
+	f.state = rendering
 	f.summary.Wait = time.Since(f.began)
 }
 

@@ -28,13 +28,17 @@ var (
 	ErrCancelled = errors.New("the render was cancelled")
 	// ErrClosed: the group was closed. It is an ErrCancelled.
 	ErrClosed = fmt.Errorf("%w: shutting down", ErrCancelled)
+	// ErrPrepared is what a job's Prepare returns when there is nothing to render.
+	ErrPrepared = errors.New("there is nothing to render")
 	// ErrNoSpace: the file system of the spool is full. Jobs return it (wrapped) to have another spool tried.
 	ErrNoSpace = errors.New("no space left for the render")
 )
 
 // Job is what a flight does for its listeners.
 type Job interface {
-	// Prepare does what must be known before the render can start, while the flight waits for its slot.
+	// Prepare does what must be known before the render can start. It runs in the flight's slot, as Render does,
+	// and returns once everything it started is gone. ErrPrepared says that there is nothing to render: the flight
+	// is complete with that, and has no file.
 	Prepare(ctx context.Context) error
 	// Render writes the variant into the spool. It returns once everything it started is gone; nil means
 	// that the variant is proven complete. It calls spool.Release as soon as followers may see what is

@@ -3,6 +3,7 @@ package coalesce_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -81,22 +82,49 @@ func TestWhatIsTurnedAwayAtOnceCostsNothing(t *testing.T) {
 	})
 }
 
-func TestAPreparationThatFailsGivesUpThePlace(t *testing.T) {
+func TestWhatWaitsIsNotPrepared(t *testing.T) {
 	inBubble(t, one, func(t *testing.T, s *site) {
+		// Given a flight that waits, when time passes, then nothing looks at its source before its turn.
 		blocker, _ := s.start(t, b, admission.Interactive, s.terms())
-		j := newJob(s, a)
-		unsupported := errors.New("no such filter")
-		j.prepare = func(context.Context) error { return unsupported }
-		terms := s.terms()
-		terms.Ended = func(coalesce.Summary) { time.Sleep(time.Second) } // the place is not for the log to keep
-		l, _ := s.startJob(t, j, admission.Interactive, terms)
-		wantEnding(t, l, unsupported)
-		s.check(t, 1, 0)
+		l, j := s.start(t, a, admission.Interactive, s.terms())
+		time.Sleep(time.Second)
+		if n := j.prepares.Load(); n != 0 {
+			t.Errorf("prepared %d times while waiting", n)
+		}
 		blocker.Close()
+		synctest.Wait()
+		if n := j.prepares.Load(); n != 1 {
+			t.Errorf("prepared %d times in its turn", n)
+		}
+		l.Close()
 	})
 }
 
-func TestAPreparationThatFailsLateGivesTheSlotBack(t *testing.T) {
+func TestAFlightMayHaveNothingToRender(t *testing.T) {
+	inBubble(t, one, func(t *testing.T, s *site) {
+		j := newJob(s, a)
+		j.prepare = func(context.Context) error {
+			time.Sleep(time.Second)
+			return fmt.Errorf("the facts are known: %w", coalesce.ErrPrepared)
+		}
+		l, _ := s.startJob(t, j, admission.Interactive, s.unstored())
+		second := s.join(t, a, admission.Low)
+		for _, l := range []*coalesce.Listener{l, second} {
+			if err := l.Complete(t.Context()); err != nil {
+				t.Errorf("told %v", err)
+			}
+			l.Close()
+		}
+		// Then its slot is free at once, and it is gone: there is no file that somebody might come for.
+		synctest.Wait()
+		if j.renders.Load() != 0 || j.closes.Load() != 1 {
+			t.Errorf("rendered %d times, closed %d times", j.renders.Load(), j.closes.Load())
+		}
+		s.check(t, 0, 0)
+	})
+}
+
+func TestAPreparationThatFailsGivesTheSlotBack(t *testing.T) {
 	inBubble(t, one, func(t *testing.T, s *site) {
 		j := newJob(s, a)
 		unsupported := errors.New("no such filter")
@@ -211,7 +239,7 @@ func TestAPanicCostsOneRender(t *testing.T) {
 		wantPanic := func(l *coalesce.Listener) {
 			t.Helper()
 			defer l.Close()
-			if err := l.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "panic in a render: a bug") {
+			if err := l.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "panic: a bug") {
 				t.Errorf("told %v", err)
 			}
 			s.check(t, 0, 0)

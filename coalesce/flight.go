@@ -15,8 +15,8 @@ import (
 type state int
 
 const (
-	waiting state = iota // for a slot
-	rendering
+	waiting   state = iota // for a slot
+	rendering              // or preparing to: it has its slot
 	done
 	failed // or cancelled: err tells
 )
@@ -32,9 +32,7 @@ type flight struct {
 	cancel context.CancelCauseFunc
 	gone   chan struct{} // closed when nothing that it started is left running
 
-	// Of the flight's own goroutine.
-	preparation *preparation
-	deadline    time.Time // of the render, once there is a slot
+	deadline time.Time // of the render, once there is a slot; of the flight's own goroutine
 
 	mu        sync.Mutex
 	state     state

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/admission"
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/guard"
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/store"
 )
 
@@ -86,7 +87,7 @@ func (g *Group) joinOrStart(id store.ID, class admission.Class, job Job, terms T
 	}
 	g.flights[id] = f
 	g.running.Add(1)
-	go f.run()
+	guard.Go(f.run)
 	return l, true
 }
 

@@ -241,7 +241,7 @@ func (s *audience) judge(id store.ID, heard string, err error) {
 			wrong = fmt.Errorf("kept is %q", kept)
 		}
 	case errors.Is(err, coalesce.ErrCancelled), errors.Is(err, coalesce.ErrTimeout), errors.Is(err, coalesce.ErrTooLarge),
-		errors.Is(err, coalesce.ErrNoSpace), errors.Is(err, errBroken), strings.Contains(err.Error(), "panic in a render"):
+		errors.Is(err, coalesce.ErrNoSpace), errors.Is(err, errBroken), strings.Contains(err.Error(), "panic: a bug"):
 	default:
 		wrong = fmt.Errorf("told %w", err)
 	}

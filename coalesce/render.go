@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/guard"
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/store"
 )
 
@@ -30,8 +30,11 @@ func (f *flight) render() (*Spool, error) {
 	defer f.release()
 	ctx, cancel := context.WithDeadlineCause(f.ctx, f.deadline, ErrTimeout)
 	defer cancel()
+	if err := f.prepare(ctx); err != nil {
+		return nil, err
+	}
 	f.mu.Lock()
-	f.state, f.started = rendering, time.Now()
+	f.started = time.Now()
 	f.mu.Unlock()
 	defer func() {
 		f.mu.Lock()
@@ -53,6 +56,19 @@ func (f *flight) render() (*Spool, error) {
 		}
 	}
 	return spool, err
+}
+
+// prepare has the job find out what it must know, within the slot: looking at a source takes a CPU as rendering does.
+func (f *flight) prepare(ctx context.Context) error {
+	start := time.Now()
+	f.mu.Lock()
+	f.preparing = start
+	f.mu.Unlock()
+	err := guard.Do(func() error { return f.job.Prepare(ctx) })
+	f.mu.Lock()
+	f.prepared = time.Since(start)
+	f.mu.Unlock()
+	return causeOf(ctx, err)
 }
 
 // makeRoom has the store give up what it can, up to twice of what did not fit.
@@ -81,19 +97,8 @@ func (f *flight) attempt(ctx context.Context, place func() (*store.Stage, error)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	ended := make(chan error, 1)
-	go func() {
-		ended <- guard(func() error { return f.job.Render(ctx, spool) })
-	}()
+	guard.Go(func() {
+		ended <- guard.Do(func() error { return f.job.Render(ctx, spool) })
+	})
 	return spool, causeOf(ctx, f.watch(spool, ended, cancel))
-}
-
-// guard makes a panic in a job an error like any other: a bug there must cost one render, not the server and
-// not the slot.
-func guard(do func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic in a render: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return do()
 }

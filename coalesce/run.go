@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/admission"
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/guard"
 )
 
 // The life of a flight, from its own goroutine.
@@ -17,11 +18,11 @@ const lingerTime = time.Second
 
 func (f *flight) run() {
 	// Last of all, since it may bring about the end of the group, which waits for what is still running.
-	defer f.job.Close()
+	defer guard.Func(f.job.Close)()
 	defer f.group.running.Done()
 	defer f.cancel(ErrCancelled)
 	f.fly()
-	f.report()
+	guard.Func(f.report)()
 	f.linger()
 	f.dispose()
 }
@@ -29,10 +30,10 @@ func (f *flight) run() {
 // fly is all of a flight that has something running.
 func (f *flight) fly() {
 	defer f.group.letGo(f)
-	defer f.endPreparation()
+	defer f.release() // where a panic left it
 	patience := time.NewTimer(f.terms.Timeout)
 	defer patience.Stop()
-	f.end(f.reach(patience.C))
+	f.end(guard.Do(func() error { return f.reach(patience.C) }))
 }
 
 // reach leads to the complete variant, or returns what came in the way.
@@ -47,7 +48,10 @@ func (f *flight) reach(patience <-chan time.Time) error {
 		return err
 	}
 	spool, err := f.render()
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrPrepared):
+		return nil
+	case err != nil:
 		return err
 	}
 	return f.keep(spool)
@@ -133,7 +137,7 @@ func (f *flight) report() {
 // linger keeps a finished spool that the store did not take joinable for a moment.
 func (f *flight) linger() {
 	f.mu.Lock()
-	wanted := f.state == done && !f.stored
+	wanted := f.state == done && f.final != nil && !f.stored
 	f.mu.Unlock()
 	if !wanted {
 		return

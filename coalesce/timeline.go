@@ -6,9 +6,9 @@ import "time"
 type Timeline struct {
 	Began time.Time // somebody asked for it
 
-	PrepareBegan, PrepareEnded time.Time // beside the wait for a slot
-
 	Slot time.Time // the budget's answer: a slot, unless the flight was refused
+
+	PrepareBegan, PrepareEnded time.Time
 
 	RenderBegan, FirstByte, RenderEnded time.Time
 }

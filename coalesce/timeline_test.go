@@ -18,7 +18,7 @@ func TestTimelineTellsWhenAFlightCameHowFar(t *testing.T) {
 		j.prepare = func(context.Context) error { time.Sleep(2 * time.Second); return nil }
 		began := time.Now()
 		l, _ := s.startJob(t, j, admission.Interactive, s.terms())
-		if got, want := l.Timeline(), (coalesce.Timeline{Began: began, PrepareBegan: began}); got != want {
+		if got, want := l.Timeline(), (coalesce.Timeline{Began: began}); got != want {
 			t.Errorf("waiting: %+v, want %+v", got, want)
 		}
 		if l.Job() != j {
@@ -29,7 +29,7 @@ func TestTimelineTellsWhenAFlightCameHowFar(t *testing.T) {
 		blocker.write("1")
 		blocker.end(nil)
 		synctest.Wait()
-		time.Sleep(time.Second)
+		time.Sleep(3 * time.Second)
 		j.write("2")
 		if err := l.Ready(t.Context()); err != nil {
 			t.Fatal(err)
@@ -48,11 +48,12 @@ func TestTimelineTellsWhenAFlightCameHowFar(t *testing.T) {
 			at   time.Time
 			want time.Duration
 		}{
-			{"PrepareEnded", got.PrepareEnded, 2 * time.Second},
 			{"Slot", got.Slot, 3 * time.Second},
-			{"RenderBegan", got.RenderBegan, 3 * time.Second},
-			{"FirstByte", got.FirstByte, 4 * time.Second},
-			{"RenderEnded", got.RenderEnded, 5 * time.Second},
+			{"PrepareBegan", got.PrepareBegan, 3 * time.Second},
+			{"PrepareEnded", got.PrepareEnded, 5 * time.Second},
+			{"RenderBegan", got.RenderBegan, 5 * time.Second},
+			{"FirstByte", got.FirstByte, 6 * time.Second},
+			{"RenderEnded", got.RenderEnded, 7 * time.Second},
 		} {
 			// Growth is looked for every so often, which delays what follows from it.
 			if late := moment.at.Sub(began) - moment.want; late < 0 || late > 100*time.Millisecond {

@@ -8,7 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"sync"
 	"time"
+
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/guard"
 )
 
 // killGrace is how long a subprocess may take to end after it was asked to (SIGTERM) before it is killed.
@@ -44,13 +47,13 @@ func (p *Process) Run(ctx context.Context) error {
 		return err
 	}
 	result := make(chan error, 1)
-	go func() {
+	guard.Go(func() {
 		// Linux ties the "die with your parent" signal to the thread that started the child (golang/go#27505),
 		// so the thread must outlive it.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		result <- p.run(ctx)
-	}()
+		result <- guard.Do(func() error { return p.run(ctx) })
+	})
 	return <-result
 }
 
@@ -79,10 +82,10 @@ func (p *Process) run(ctx context.Context) error {
 
 	exited := make(chan struct{})
 	stopped := make(chan struct{})
-	go func() {
+	guard.Go(func() {
 		defer close(stopped)
 		stopGroup(ctx, cmd.Process, exited)
-	}()
+	})
 	err = reap(cmd, func() {
 		close(exited)
 		<-stopped
@@ -90,6 +93,9 @@ func (p *Process) run(ctx context.Context) error {
 	streams.wait()
 	if cause := context.Cause(ctx); cause != nil && err != nil {
 		return cause
+	}
+	if bug := streams.bug(); bug != nil {
+		return bug // what was written has not been understood
 	}
 	return err
 }
@@ -130,6 +136,9 @@ type pipes struct {
 	ourEnds   []*os.File
 	done      chan struct{}
 	copies    int
+
+	mu       sync.Mutex
+	panicked error // of a writer
 }
 
 func (s *pipes) add(w io.Writer) (io.Writer, error) {
@@ -146,14 +155,30 @@ func (s *pipes) add(w io.Writer) (io.Writer, error) {
 	s.childEnds = append(s.childEnds, child)
 	s.ourEnds = append(s.ourEnds, r)
 	s.copies++
-	go func() {
-		if _, err := io.Copy(w, r); err != nil && !errors.Is(err, os.ErrClosed) {
+	guard.Go(func() {
+		defer func() { s.done <- struct{}{} }()
+		err := guard.Do(func() error {
+			_, err := io.Copy(w, r)
+			return err
+		})
+		if bug, ok := errors.AsType[*guard.Panic](err); ok {
+			s.mu.Lock()
+			s.panicked = bug
+			s.mu.Unlock()
+		}
+		if err != nil && !errors.Is(err, os.ErrClosed) {
 			// The reader has had enough. Drain, so that the subprocess is not stopped by it.
 			_, _ = io.Copy(io.Discard, r)
 		}
-		s.done <- struct{}{}
-	}()
+	})
 	return child, nil
+}
+
+// bug is the panic of a writer, if there was one.
+func (s *pipes) bug() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.panicked
 }
 
 // started gives up our copies of the child's ends: now only the child holds them.

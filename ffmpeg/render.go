@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/guard"
 )
 
 // Output is where a render goes: a folder, and a file in it that is followed while it grows.
@@ -51,13 +53,13 @@ func (t Tools) Render(ctx context.Context, plan Plan, in Input, out Output, nice
 	runCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	gate := make(chan error, 1)
-	go func() {
-		err := openGate(runCtx, plan, w, out, ask)
+	guard.Go(func() {
+		err := guard.Do(func() error { return openGate(runCtx, plan, w, out, ask) })
 		if err != nil {
 			cancel(err)
 		}
 		gate <- err
-	}()
+	})
 	process := Process{
 		Path:   t.FFmpeg,
 		Args:   plan.ArgsWithTags(source.URL, "pipe:4", "file:"+LiveName, "file:"+FinalName),
@@ -75,6 +77,9 @@ func (t Tools) Render(ctx context.Context, plan Plan, in Input, out Output, nice
 	}
 	if refused, ok := refusal(gateErr); ok {
 		return refused
+	}
+	if bug, ok := errors.AsType[*guard.Panic](gateErr); ok {
+		return bug
 	}
 	if err != nil {
 		return w.classify(err)

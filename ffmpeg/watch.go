@@ -6,6 +6,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/guard"
 )
 
 // tagPatience is how long ffmpeg may take to report its source before it gets no tags: the report of a version
@@ -26,7 +28,7 @@ type watch struct {
 
 func newWatch(tags *os.File) *watch {
 	w := &watch{decided: make(chan struct{}), tags: tags}
-	w.tagTimer = time.AfterFunc(tagPatience, w.close)
+	w.tagTimer = time.AfterFunc(tagPatience, guard.Func(w.close))
 	return w
 }
 
@@ -88,7 +90,7 @@ func (w *watch) verdict(ctx context.Context, written func(context.Context) error
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	output := make(chan error, 1)
-	go func() { output <- written(ctx) }()
+	guard.Go(func() { output <- guard.Do(func() error { return written(ctx) }) })
 	select {
 	case <-w.decided:
 	case err := <-output:

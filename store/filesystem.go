@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/guard"
 )
 
 // FileSystem keeps variants in a folder. A variant is one file,
@@ -95,7 +97,7 @@ func (s *FileSystem) open() error {
 	}
 	sweep(parent, stagingPattern)
 	sweepUnlocked(parent)
-	s.sweeper = time.AfterFunc(s.system.sweepAgain, func() { sweep(parent, stagingPattern) })
+	s.sweeper = time.AfterFunc(s.system.sweepAgain, guard.Func(func() { sweep(parent, stagingPattern) }))
 
 	s.changing.Lock()
 	defer s.changing.Unlock()
