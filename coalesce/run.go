@@ -107,6 +107,10 @@ func (f *flight) keep(spool *Spool) error {
 		final.Close()
 		return fmt.Errorf("opening the finished variant: %w", err)
 	}
+	if f.tooLarge(info.Size()) { // the job wrote another file beside the one that was watched
+		final.Close()
+		return ErrTooLarge
+	}
 	stored, storeErr := false, spool.unkept
 	if f.terms.Store != nil && storeErr == nil {
 		storeErr = f.terms.Store.Put(f.id, path)
