@@ -137,6 +137,7 @@ type storeStatus struct {
 	MaxBytes      int64 `json:"max_bytes"`
 	Evictions     int64 `json:"evictions"`
 	WriteFailures int64 `json:"write_failures"`
+	ReadFailures  int64 `json:"read_failures"`
 }
 
 func getStatus(w http.ResponseWriter, _ *http.Request, app *App, _ string) error {
@@ -159,7 +160,7 @@ func getStatus(w http.ResponseWriter, _ *http.Request, app *App, _ string) error
 	}
 	if kept != nil {
 		s := kept.Stats()
-		status.Store = &storeStatus{s.Files, s.Bytes, s.MaxBytes, s.Evictions, s.WriteFailures}
+		status.Store = &storeStatus{s.Files, s.Bytes, s.MaxBytes, s.Evictions, s.WriteFailures, s.ReadFailures}
 	}
 	return answerJSON(w, status)
 }
@@ -254,7 +255,10 @@ func storedUnder(app *App, key string) (store.Store, []store.Info, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	stored := kept.List(key)
+	stored, err := kept.List(key)
+	if err != nil {
+		return nil, nil, apiError(http.StatusBadGateway, "the store could not be read: %w", err)
+	}
 	if len(stored) == 0 {
 		return nil, nil, apiError(http.StatusNotFound, "nothing is stored under this key")
 	}

@@ -183,6 +183,7 @@ func (m *metrics) forget(s *pooledStore) {
 func addCounts(a, b store.Stats) store.Stats {
 	a.Evictions += b.Evictions
 	a.WriteFailures += b.WriteFailures
+	a.ReadFailures += b.ReadFailures
 	return a
 }
 
@@ -217,12 +218,13 @@ var (
 	storeFiles         = reading("store_files", "Variants that are stored.")
 	storeEvictions     = reading("store_evictions_total", "Variants that were given up to make room.")
 	storeWriteFailures = reading("store_write_failures_total", "Variants that could not be stored.")
+	storeReadFailures  = reading("store_read_failures_total", "Looks into the store that failed: the variant was rendered instead.")
 )
 
 // Describe implements prometheus.Collector.
 func (r *readings) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		rendersRunning, slots, queueDepth, queueCapacity, storeBytes, storeFiles, storeEvictions, storeWriteFailures,
+		rendersRunning, slots, queueDepth, queueCapacity, storeBytes, storeFiles, storeEvictions, storeWriteFailures, storeReadFailures,
 	} {
 		to <- d
 	}
@@ -236,7 +238,9 @@ func (r *readings) Collect(to chan<- prometheus.Metric) {
 	total := r.totals()
 	gauge(storeBytes, total.Bytes)
 	gauge(storeFiles, total.Files)
-	for d, value := range map[*prometheus.Desc]int64{storeEvictions: total.Evictions, storeWriteFailures: total.WriteFailures} {
+	for d, value := range map[*prometheus.Desc]int64{
+		storeEvictions: total.Evictions, storeWriteFailures: total.WriteFailures, storeReadFailures: total.ReadFailures,
+	} {
 		to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(value))
 	}
 	for _, e := range pooled[*engine](enginePool) { // one, or none

@@ -56,7 +56,7 @@ func lookUp(kept store.Store, id store.ID) *store.Variant {
 	}
 	hit, err := kept.Open(id)
 	if err != nil {
-		return nil // not there, or gone by now: then it is rendered
+		return nil // not there; or not to be read, which the store counts and logs: then it is rendered
 	}
 	return hit
 }

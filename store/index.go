@@ -56,6 +56,19 @@ func (s *FileSystem) forget(e *entry) {
 	s.bytes -= e.size
 }
 
+// insertUsed adds an entry of a new ID where its last use places it, which is near the end.
+func (s *FileSystem) insertUsed(e *entry) {
+	place := s.byUse.Back()
+	for place != nil && place.Value.(*entry).used.After(e.used) {
+		place = place.Prev()
+	}
+	next := s.byUse.Front()
+	if place != nil {
+		next = place.Next()
+	}
+	s.insert(e, next)
+}
+
 // merge adds entries where their last use places them. Those that somebody discovered meanwhile are known.
 func (s *FileSystem) merge(entries []*entry) {
 	entries = slices.DeleteFunc(entries, func(e *entry) bool { return s.variants[e.id] != nil })

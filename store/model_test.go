@@ -87,7 +87,7 @@ func aSize(rt *rapid.T) int         { return rapid.IntRange(1, 600).Draw(rt, "si
 func newWorld(t *testing.T, dir string) *world {
 	clock := newClock()
 	start := func(bound int64) *testStore {
-		s, err := openFileSystem(dir, bound, system{clock.Now, freeBytes, os.Rename, time.Millisecond})
+		s, err := openFileSystem(dir, bound, nil, testSystem(clock))
 		must(t, err)
 		return &testStore{s, t, clock}
 	}
@@ -197,7 +197,7 @@ func (w *world) restart() {
 		v.file.readers--
 	}
 	w.open = nil
-	s, err := openFileSystem(w.store.dir, w.bound, w.store.system)
+	s, err := openFileSystem(w.store.dir, w.bound, nil, w.store.system)
 	must(w.t, err)
 	w.store = &testStore{s, w.t, w.store.clock}
 	w.evict()

@@ -79,14 +79,20 @@ type Stats struct {
 	Files, Bytes  int64
 	MaxBytes      int64
 	Evictions     int64 // since the process began
-	WriteFailures int64 // since the process began
+	WriteFailures int64 // variants that could not be put, since the process began
+	ReadFailures  int64 // looks that failed, so that nobody knows what is there; since the process began
 }
 
 // Store keeps finished variants. Its methods may be called concurrently.
+//
+// ErrNotFound means that the store was asked and has no such variant. Any other error of Open, Stat or List means
+// that it could not be asked. Whoever wanted the variant then renders it, and nobody sees the error: so the store
+// counts it in its Stats and has it logged.
 type Store interface {
 	// Open opens a variant, or returns ErrNotFound. It counts as a use.
 	Open(id ID) (*Variant, error)
-	// Stat tells what is known about a variant, or returns ErrNotFound. It does not count as a use.
+	// Stat looks whether a variant is there and what is known about it, or returns ErrNotFound. It does not
+	// count as a use.
 	Stat(id ID) (Info, error)
 	// Stage makes a private folder to render into. Put is cheap for files in it.
 	Stage() (*Stage, error)
@@ -99,8 +105,9 @@ type Store interface {
 	// MakeRoom gives up least recently used variants until about n bytes are free on the medium, for somebody
 	// who found it full. It reports whether to try again: that many are free now, or at least some were given up.
 	MakeRoom(n int64) bool
-	// List finds the variants with this key, whatever their scope.
-	List(key string) []Info
+	// List finds the variants with this key, whatever their scope. It returns what it has found even where it
+	// could not look everywhere.
+	List(key string) ([]Info, error)
 	// Stats reads the totals.
 	Stats() Stats
 }
