@@ -197,6 +197,7 @@ func (m *metrics) totals() store.Stats {
 		total = addCounts(total, stats)
 		total.Files += stats.Files
 		total.Bytes += stats.Bytes
+		total.HeldBytes += stats.HeldBytes
 	}
 	return total
 }
@@ -216,6 +217,7 @@ var (
 	queueCapacity      = reading("queue_capacity", "How many renders may wait.")
 	storeBytes         = reading("store_bytes", "Size of what is stored.")
 	storeFiles         = reading("store_files", "Variants that are stored.")
+	storeHeldBytes     = reading("store_held_bytes", "Size of what is not stored, or no more, but still takes room since somebody reads it.")
 	storeEvictions     = reading("store_evictions_total", "Variants that were given up to make room.")
 	storeWriteFailures = reading("store_write_failures_total", "Variants that could not be stored.")
 	storeReadFailures  = reading("store_read_failures_total", "Looks into the store that failed: the variant was rendered instead.")
@@ -224,7 +226,7 @@ var (
 // Describe implements prometheus.Collector.
 func (r *readings) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		rendersRunning, slots, queueDepth, queueCapacity, storeBytes, storeFiles, storeEvictions, storeWriteFailures, storeReadFailures,
+		rendersRunning, slots, queueDepth, queueCapacity, storeBytes, storeFiles, storeHeldBytes, storeEvictions, storeWriteFailures, storeReadFailures,
 	} {
 		to <- d
 	}
@@ -244,6 +246,7 @@ func (r *readings) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(value))
 	}
 	for _, e := range pooled[*engine](enginePool) { // one, or none
+		total.HeldBytes += e.flights.Held()
 		stats := e.budget.Stats()
 		gauge(slots, int64(stats.Held), "held")
 		gauge(slots, int64(stats.Slots), "capacity")
@@ -253,6 +256,7 @@ func (r *readings) Collect(to chan<- prometheus.Metric) {
 		}
 		gauge(rendersRunning, int64(e.rendering()))
 	}
+	gauge(storeHeldBytes, total.HeldBytes)
 }
 
 // rendering is how many flights have an encoder now.

@@ -73,18 +73,24 @@ func (h *Handler) serveRender(w http.ResponseWriter, r *http.Request, v *variant
 	}
 	defer listener.Close()
 	v.outcome.follows(listener, cache)
+	cut := newCutoff(w, r)
+	listener.OnLetGo(cut.now)
 	switch complete, err := h.awaitComplete(r, v, listener); {
 	case err != nil:
 		return err
 	case complete:
-		return h.serveComplete(w, r, v, kept, listener, cache)
+		err := h.serveComplete(w, r, v, kept, listener, cache)
+		if cut.cause(nil) != nil {
+			h.breakOff(w, r, cut.cause(nil))
+		}
+		return err
 	}
 	if err := listener.Ready(r.Context()); err != nil {
 		return err
 	}
 	v.setHeader(w.Header(), weak(v.id.Key), timingOf(cache, listener))
 	w.WriteHeader(http.StatusOK)
-	if err := stream(r.Context(), w, listener); err != nil {
+	if err := cut.cause(stream(r.Context(), w, listener)); err != nil {
 		h.breakOff(w, r, err)
 	}
 	return nil
@@ -209,7 +215,9 @@ func (h *Handler) breakOff(w http.ResponseWriter, r *http.Request, err error) {
 		if c := h.logger.Check(zap.WarnLevel, "broke off a stream"); c != nil {
 			c.Write(h.uriField(r), zap.Error(err))
 		}
-		_ = http.NewResponseController(w).Flush() // the connection is given up either way
+		if !errors.Is(err, store.ErrLetGo) { // whose client reads nothing
+			_ = http.NewResponseController(w).Flush() // the connection is given up either way
+		}
 	}
 	if !r.ProtoAtLeast(1, 1) {
 		reset(w)

@@ -42,8 +42,10 @@ func (h *Handler) serveFile(w http.ResponseWriter, r *http.Request, v *variant, 
 	}
 	v.setHeader(w.Header(), strong(v.id.Key), when)
 	w.Header().Set("Accept-Ranges", "bytes")
+	cut := newCutoff(w, r)
+	file.Watch(nil, cut.now)
 	if r.Method == http.MethodGet && asked != rangeSingle && r.Header.Get("If-Modified-Since") == "" {
-		h.serveWhole(w, r, file)
+		h.serveWhole(w, r, file, cut)
 		return nil
 	}
 	r = r.Clone(r.Context())
@@ -54,16 +56,20 @@ func (h *Handler) serveFile(w http.ResponseWriter, r *http.Request, v *variant, 
 		r.Header.Del("Range")
 	}
 	http.ServeContent(w, r, "", file.Stored, file.Content)
+	if err := cut.cause(nil); err != nil { // which ServeContent keeps to itself
+		h.breakOff(w, r, err)
+	}
 	return nil
 }
 
 // serveWhole sends the file on the one path on which the kernel copies it: ServeContent's reader hides it.
-func (h *Handler) serveWhole(w http.ResponseWriter, r *http.Request, file *store.Variant) {
+func (h *Handler) serveWhole(w http.ResponseWriter, r *http.Request, file *store.Variant, cut *cutoff) {
 	header := w.Header()
 	header.Set("Content-Length", strconv.FormatInt(file.Size, 10))
 	header.Set("Last-Modified", file.Stored.UTC().Format(http.TimeFormat))
 	w.WriteHeader(http.StatusOK)
-	if _, err := io.Copy(w, file.Content); err != nil {
+	_, err := io.Copy(w, file.Content)
+	if err := cut.cause(err); err != nil {
 		h.breakOff(w, r, err)
 	}
 }

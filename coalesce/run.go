@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/admission"
@@ -22,6 +23,7 @@ func (f *flight) run() {
 	defer f.group.running.Done()
 	defer f.cancel(ErrCancelled)
 	f.fly()
+	guard.Func(f.account)()
 	guard.Func(f.report)()
 	f.linger()
 	f.dispose()
@@ -117,9 +119,12 @@ func (f *flight) keep(spool *Spool) error {
 		stored = storeErr == nil
 	}
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.final, f.finalSize, f.stored = final, info.Size(), stored
 	f.summary.Bytes, f.summary.Stored, f.summary.StoreErr = info.Size(), stored, storeErr
+	f.mu.Unlock()
+	if stored {
+		f.readStored(info.Size(), filepath.Base(path) == LiveName)
+	}
 	return nil
 }
 

@@ -27,6 +27,7 @@ import (
 type FileSystem struct {
 	dir     string
 	observe func(error)
+	ledger  *Ledger
 	staging *stagingArea
 	sweeper *time.Timer
 	system  system
@@ -98,6 +99,7 @@ func openFileSystem(dir string, maxBytes int64, observe func(error), system syst
 	s := &FileSystem{
 		dir:      dir,
 		observe:  observe,
+		ledger:   NewLedger(maxBytes),
 		system:   system,
 		maxBytes: maxBytes,
 		variants: make(map[ID]*entry),
@@ -124,7 +126,7 @@ func (s *FileSystem) open() error {
 	if err := s.count(); err != nil {
 		return err
 	}
-	s.evict(s.maxBytes)
+	s.evict(s.maxBytes, unlinksOpen)
 	s.staging = &stagingArea{parent: parent, pattern: stagingPattern}
 	if err := s.staging.renew(); err != nil && !isFull(err) {
 		return err // on a full disk what is kept can still be served, and the first stage tries again
@@ -146,8 +148,12 @@ func (s *FileSystem) SetMaxBytes(n int64) {
 	s.mu.Lock()
 	s.maxBytes = n
 	s.mu.Unlock()
+	s.ledger.SetLimit(n)
 	s.keepBound()
 }
+
+// Ledger accounts for what readers hold beside what is kept: at most as much again.
+func (s *FileSystem) Ledger() *Ledger { return s.ledger }
 
 // Stats reads the totals.
 func (s *FileSystem) Stats() Stats {
@@ -157,6 +163,7 @@ func (s *FileSystem) Stats() Stats {
 		Files:         int64(len(s.variants)),
 		Bytes:         s.bytes,
 		MaxBytes:      s.maxBytes,
+		HeldBytes:     s.ledger.Held(),
 		Evictions:     s.evictions,
 		WriteFailures: s.writeFailures,
 		ReadFailures:  s.readFailures,

@@ -41,7 +41,7 @@ func (s *FileSystem) Open(id ID) (*Variant, error) {
 			// evicted somewhat early.
 			_ = os.Chtimes(f.Name(), info.LastUsed, time.Time{})
 		}
-		return NewVariant(info, f, func() { s.release(e, f) }), nil
+		return s.opened(e, info, f), nil
 	}
 	return nil, ErrNotFound
 }
@@ -56,6 +56,9 @@ func (s *FileSystem) use(id ID) (e *entry, info Info, markDue bool) {
 		return nil, Info{}, false
 	}
 	e.readers++
+	if e.holding == nil {
+		e.holding = s.ledger.Holding(e.size)
+	}
 	if now := s.system.now(); now.After(e.used) { // the clock may have been set back
 		e.used = now
 	}
@@ -89,8 +92,20 @@ func (s *FileSystem) missed(e *entry, err error) error {
 	return nil
 }
 
-func (s *FileSystem) release(e *entry, f *os.File) {
-	f.Close()
+// opened is a variant whose reader has been counted.
+func (s *FileSystem) opened(e *entry, info Info, f *os.File) *Variant {
+	r := &reading{file: f}
+	reader := e.holding.Read(r.at, r.end)
+	v := NewVariant(info, f, func() {
+		f.Close()
+		reader.Close()
+		s.release(e)
+	})
+	v.watch = r.watch
+	return v
+}
+
+func (s *FileSystem) release(e *entry) {
 	s.mu.Lock()
 	e.readers--
 	over := e.readers == 0 && s.bytes > s.maxBytes

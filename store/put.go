@@ -55,12 +55,12 @@ func (s *FileSystem) put(id ID, path string) error {
 
 	s.mu.Lock()
 	s.remember(e)
-	e.readers++ // the newest of all is not the one to go
+	e.pinned = true // the newest of all is not the one to go
 	s.mu.Unlock()
 	s.recount()
-	s.evict(s.bound())
+	s.evict(s.bound(), unlinksOpen)
 	s.mu.Lock()
-	e.readers--
+	e.pinned = false
 	s.mu.Unlock()
 	return nil
 }
