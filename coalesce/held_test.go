@@ -141,10 +141,10 @@ func TestALateListenerDoesNotJoinWhatWasLetGo(t *testing.T) {
 		other := s.standStill(t, b, terms, nil)
 		defer other.Close()
 		synctest.Wait()
-		if _, err := hearRest(l); !errors.Is(err, store.ErrLetGo) {
-			t.Fatalf("told %v", err)
+		if _, err := hearRest(other); !errors.Is(err, store.ErrLetGo) {
+			t.Errorf("told %v", err)
 		}
-		if again, joined := s.group.Join(a, admission.Interactive); joined {
+		if again, joined := s.group.Join(b, admission.Interactive); joined {
 			again.Close()
 			t.Error("joined")
 		}

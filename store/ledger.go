@@ -82,6 +82,7 @@ type Holding struct {
 	counted bool // held, and there are readers
 	going   bool // its readers have been told to go
 	readers map[*Reader]bool
+	begun   time.Time // when the latest reader came
 }
 
 // Holding enters a file of that size. It counts once it is held.
@@ -132,6 +133,7 @@ func (h *Holding) Read(position func() int64, letGo func()) *Reader {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.readers[r], h.readers[r] = true, true
+	h.begun = r.moved
 	h.count()
 	if !l.ticking {
 		l.ticking = true
@@ -240,8 +242,8 @@ func (l *Ledger) excess() (readers []*Reader) {
 			staying = append(staying, h)
 		}
 	}
-	slices.SortFunc(staying, func(a, b *Holding) int { return a.lastMoved().Compare(b.lastMoved()) })
 	now := l.now()
+	slices.SortFunc(staying, func(a, b *Holding) int { return a.compare(b, now) })
 	for i, h := range staying {
 		if left <= l.limit {
 			break
@@ -261,6 +263,16 @@ func (l *Ledger) excess() (readers []*Reader) {
 		}
 	}
 	return readers
+}
+
+// compare orders files by who is to go first: the readers of which have stood still for longest. Of those that move
+// the last to come goes first: it may be about to stand still, and has got least. mu is held.
+func (h *Holding) compare(other *Holding, now time.Time) int {
+	moved, otherMoved := h.lastMoved(), other.lastMoved()
+	if now.Sub(moved) < movesWithin && now.Sub(otherMoved) < movesWithin {
+		return other.begun.Compare(h.begun)
+	}
+	return moved.Compare(otherMoved)
 }
 
 // lastMoved is when the last of a file's readers stopped, as far as is known. mu is held.
