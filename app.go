@@ -49,7 +49,7 @@ type App struct {
 	// queue, at least 1. 0 turns it off.
 	ReadyThreshold *int `json:"ready_threshold,omitempty"`
 
-	// How many ffprobes run at once. None waits for another: what is above it is refused. Default: 4 × slots.
+	// How many sources info examines at once. More wait, in classes and in a queue as renders do. Default: 2 × slots.
 	Probes int `json:"probes,omitempty"`
 
 	// How long a probe may take. Default: 10s.
@@ -124,7 +124,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	}
 	a.storeModule = module.(StoreModule)
 	a.openStore = sync.OnceValues(a.holdStore)
-	a.engine, a.engineHeld = holdEngine(a.limits(), a.Probes), true
+	a.engine, a.engineHeld = holdEngine(a.limits(), a.lookLimits()), true
 	return measured.register(ctx.GetMetricsRegistry())
 }
 
@@ -140,7 +140,7 @@ func (a *App) setDefaults() {
 		a.RenderTimeout = caddy.Duration(defaultRenderTimeout)
 	}
 	if a.Probes == 0 {
-		a.Probes = 4 * a.Slots
+		a.Probes = 2 * a.Slots
 	}
 	if a.ProbeTimeout == 0 {
 		a.ProbeTimeout = caddy.Duration(defaultProbeTimeout)
@@ -201,6 +201,11 @@ func (a *App) limits() admission.Limits {
 		}
 	}
 	return l
+}
+
+// lookLimits are what this config allows the budget of the probes behind info: the same queue and patience.
+func (a *App) lookLimits() admission.Limits {
+	return admission.Limits{Slots: a.Probes, Queue: *a.Queue, MaxWait: time.Duration(a.RenderTimeout)}
 }
 
 // findTools finds the programs. One that is named must be there; which name was meant is told, not guessed.
@@ -289,7 +294,7 @@ func (a *App) terms(s store.Store) coalesce.Terms {
 // hold keeps the engine and the store for a flight, which may outlive every config. release gives them back. It
 // fails when the last config has gone, and the engine with it.
 func (a *App) hold() (release func(), err error) {
-	if holdEngine(a.limits(), a.Probes) != a.engine {
+	if holdEngine(a.limits(), a.lookLimits()) != a.engine {
 		releaseEngine()
 		return nil, coalesce.ErrClosed
 	}

@@ -271,7 +271,7 @@ func (what rendering) render(ctx context.Context) (*store.Variant, error) {
 	flights := coalesce.NewGroup(admission.New(admission.Limits{Slots: 1}))
 	j := &job{
 		tools: what.tools, options: options, source: src, input: in, release: func() {},
-		prober: prober{pool: newProbes(1), tools: what.tools, timeout: longestRender, input: in},
+		prober: prober{memory: newMemory(), tools: what.tools, timeout: longestRender, source: src, input: in, scratch: store.TempStage},
 	}
 	id := store.ID{Scope: strings.Repeat("0", 16), Key: urlapi.CacheKey(options.Canonical(), src.String())}
 	listener, _ := flights.JoinOrStart(id, admission.Interactive, j, coalesce.Terms{Timeout: longestRender})
@@ -308,5 +308,5 @@ func explainFailure(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return errors.New("interrupted")
 	}
-	return fmt.Errorf("%s\n%w", refusalOf(err).message, err)
+	return fmt.Errorf("%s\n%w", refusalOf(err).message(), err)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/coalesce"
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/ffmpeg"
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/source"
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/store"
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/urlapi"
 )
 
@@ -34,8 +35,12 @@ type job struct {
 	plan  ffmpeg.Plan
 }
 
-// newJob takes over the input.
+// newJob takes over the input. It fails where the source is known not to be renderable.
 func (a *App) newJob(v *variant, in *source.Input) (*job, error) {
+	if err := a.engine.memory.refusal(forRender, a.sourceKey(v, in)); err != nil {
+		in.Close()
+		return nil, err
+	}
 	release, err := a.hold()
 	if err != nil {
 		in.Close()
@@ -56,12 +61,31 @@ func (a *App) newJob(v *variant, in *source.Input) (*job, error) {
 // prober examines an opened source.
 func (a *App) prober(v *variant, in *source.Input) prober {
 	return prober{
-		pool:    a.engine.probes,
+		memory:  a.engine.memory,
 		tools:   a.tools,
 		timeout: time.Duration(a.ProbeTimeout),
-		key:     sourceKey{v.id.Scope, v.source.String(), in.Validator},
+		source:  v.source,
+		key:     a.sourceKey(v, in),
 		input:   in,
+		scratch: a.scratch,
 	}
+}
+
+func (a *App) sourceKey(v *variant, in *source.Input) sourceKey {
+	return sourceKey{v.id.Scope, v.source.String(), in.Validator}
+}
+
+// scratch makes a folder to work in, where the store has its own. The system's place for temporary files is the
+// second choice: it need not exist, nor have room.
+func (a *App) scratch() (*store.Stage, error) {
+	kept, err := a.openStore()
+	if err == nil && kept != nil {
+		stage, err := kept.Stage()
+		if err == nil {
+			return stage, nil
+		}
+	}
+	return store.TempStage()
 }
 
 // niceness is how far the kernel puts a class's encoders behind others: a little for those that nobody waits for.
@@ -100,11 +124,16 @@ func (j *job) measure(ctx context.Context) error {
 		return err
 	}
 	if frames == 0 {
-		return errOptions(fmt.Errorf("the trim leaves nothing of the source (option: t)"))
+		return &emptyTrim{}
 	}
 	j.facts.ClipFrames = frames
 	return nil
 }
+
+// emptyTrim is the answer to a trim that lies behind the end of its source.
+type emptyTrim struct{}
+
+func (*emptyTrim) Error() string { return "the trim leaves nothing of the source (option: t)" }
 
 // Render makes the variant. A source that was written to meanwhile makes a variant of neither what it was nor
 // what it is.

@@ -165,7 +165,7 @@ func refuseWaitersOnShutdown(ctx caddy.Context, e *engine) {
 	}
 	server.RegisterOnShutdown(guard.Func(func() {
 		if caddy.Exiting() {
-			e.budget.Close()
+			e.refuseWaiters()
 		}
 	}))
 }
@@ -219,16 +219,16 @@ func (h *Handler) answer(w *outcome, r *http.Request) error {
 	}
 	defer v.close()
 	w.reads(v)
-	if v.info {
-		return h.serveInfo(w, r, v)
-	}
-	if notModified(r, v.id.Key) {
+	if !v.info && notModified(r, v.id.Key) {
 		return answerNotModified(w, v.id.Key, v.cacheControl())
 	}
 	if v.class, err = h.classify(r); err != nil {
 		return err
 	}
 	w.classified = true
+	if v.info {
+		return h.serveInfo(w, r, v)
+	}
 	return h.serve(w, r, v)
 }
 

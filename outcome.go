@@ -234,7 +234,7 @@ func (s span) length() time.Duration {
 func (o *outcome) MarshalLogObject(enc zapcore.ObjectEncoder) error {
 	enc.AddString("outcome", o.ended)
 	if o.broken != nil {
-		enc.AddString("broken_by", endingOf(o.broken))
+		enc.AddString("broken_by", endingOf(o.broken).name)
 	}
 	for _, field := range []struct{ name, value string }{
 		{"cache", o.cache},

@@ -30,8 +30,7 @@ func (h *Handler) serveVariant(w http.ResponseWriter, r *http.Request, v *varian
 	}
 	kept, err := h.app.openStore()
 	if err != nil {
-		return newRefusal(http.StatusBadGateway, "upstream_unavailable", cacheNever,
-			"The store of variants could not be opened (setting: store).", err)
+		return endStoreClosed.refuse(err)
 	}
 	if !v.keep {
 		kept = nil

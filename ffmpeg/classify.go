@@ -21,6 +21,8 @@ const (
 	Cancelled   Class = "cancelled"   // nobody wants the result any more
 	NoSpace     Class = "nospace"     // the disk is full
 	TooLarge    Class = "toolarge"    // the result is larger than it may be
+	Unavailable Class = "unavailable" // the machine or the medium would not let it be read
+	Exhausted   Class = "exhausted"   // processes, threads or descriptors ran out
 	Failed      Class = "failed"      // anything else: a crash, a missing encoder
 )
 
