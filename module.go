@@ -219,7 +219,7 @@ func (h *Handler) answer(w *outcome, r *http.Request) error {
 	}
 	defer v.close()
 	w.reads(v)
-	if !v.info && notModified(r, v.id.Key) {
+	if !v.info && v.keep && notModified(r, v.id.Key) {
 		return answerNotModified(w, v.id.Key, v.cacheControl())
 	}
 	if v.class, err = h.classify(r); err != nil {
