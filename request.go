@@ -75,7 +75,7 @@ func (v *variant) look(ctx context.Context) error {
 		if !v.keep {
 			v.lifetime = lifetimeUnknown
 		}
-		v.id.Key = urlapi.CacheKey(v.options.Canonical(), v.source.String(), in.Validator)
+		v.id.Key = urlapi.CacheKey(v.options.Canonical(), v.source.String(), in.Revision())
 	}
 	return nil
 }

@@ -66,7 +66,6 @@ func TestCallsThatHangAreBounded(t *testing.T) {
 
 func TestCallersGiveUpWithTheirContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCalls(1)
 		hang := make(chan struct{})
 		do := func() (int, error) { <-hang; return 1, nil }
 		left := errors.New("left")
@@ -82,7 +81,9 @@ func TestCallersGiveUpWithTheirContext(t *testing.T) {
 			"deadline": {func() (context.Context, context.CancelFunc) { return context.WithTimeout(t.Context(), time.Second) }, ErrUnavailable},
 			"over":     {func() (context.Context, context.CancelFunc) { return context.WithTimeout(t.Context(), 0) }, ErrUnavailable},
 		} {
-			for _, what := range []string{"for the call", "for a place"} { // the first call keeps the one place
+			c := newCalls(2)
+			c.later(func() { <-hang })
+			for _, what := range []string{"for the call", "for a place"} { // the first call takes the last place
 				ctx, cancel := test.ctx()
 				began := time.Now()
 				_, err := call(ctx, c, time.Minute, do, nothing)

@@ -65,6 +65,16 @@ func newInput(f *os.File, name string) (*Input, error) {
 	return &Input{File: f, Ext: extension(name), Size: info.Size(), opened: info}, nil
 }
 
+// Revision tells contents apart that one name had one after another: the Validator where there is one. Else it is what
+// the operating system knows of the file, which is enough to share a render by, but not to keep anything by; "" where
+// that is not known either.
+func (in *Input) Revision() string {
+	if in.Validator != "" {
+		return in.Validator
+	}
+	return revision(in.opened)
+}
+
 // Hold keeps the input open for one more holder, who closes it too.
 func (in *Input) Hold() { in.more.Add(1) }
 

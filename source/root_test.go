@@ -126,6 +126,19 @@ func TestTheFirstSecondsOf1970AreNoValidator(t *testing.T) {
 		if err := in.Unchanged(t.Context()); err != nil {
 			t.Errorf("at %v: %v", when.UTC(), err)
 		}
+		revision := in.Revision()
+		if revision == "" || is && revision != in.Validator {
+			t.Errorf("at %v: revision %q, validator %q", when.UTC(), revision, in.Validator)
+		}
+		if again := tr.mustOpen(t, "fs/target.wav").Revision(); again != revision {
+			t.Errorf("at %v: revision %q, then %q", when.UTC(), revision, again)
+		}
+		must(t, os.WriteFile(name+".new", []byte("tarGet"), 0o600))
+		must(t, os.Chtimes(name+".new", when, when))
+		must(t, os.Rename(name+".new", name))
+		if again := tr.mustOpen(t, "fs/target.wav").Revision(); !is && again == revision {
+			t.Errorf("at %v: two files have the revision %q", when.UTC(), revision)
+		}
 	}
 }
 
