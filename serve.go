@@ -5,14 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"go.uber.org/zap"
 
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/coalesce"
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/store"
@@ -160,82 +157,6 @@ func (h *Handler) serveHead(w http.ResponseWriter, r *http.Request, v *variant) 
 	v.setHeader(w.Header(), etag, timing{cache: cache})
 	w.WriteHeader(http.StatusOK)
 	return nil
-}
-
-// pieces are the buffers that streams are copied through. A listener holds one only while it writes.
-var pieces = sync.Pool{New: func() any { return new([64 << 10]byte) }}
-
-// stream copies the variant to the client as it is rendered.
-func stream(ctx context.Context, w http.ResponseWriter, l *coalesce.Listener) error {
-	controller := http.NewResponseController(w)
-	for {
-		if err := l.More(ctx); err != nil {
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return err
-		}
-		if err := catchUp(w, l); err != nil {
-			return err
-		}
-		// What there is must not sit in a buffer until there is more.
-		if err := controller.Flush(); err != nil {
-			return err
-		}
-	}
-}
-
-// catchUp copies what has been rendered by now.
-func catchUp(w io.Writer, l *coalesce.Listener) error {
-	piece := pieces.Get().(*[64 << 10]byte)
-	defer pieces.Put(piece)
-	for {
-		n, err := l.Read(piece[:])
-		if err != nil || n == 0 {
-			return err
-		}
-		if _, err := w.Write(piece[:n]); err != nil {
-			return err
-		}
-	}
-}
-
-// breakOff ends an answer that cannot be completed in the one way a client can tell from a complete one:
-// without its end. What has been written goes out first; net/http knows the panic and logs nothing.
-func (h *Handler) breakOff(w http.ResponseWriter, r *http.Request, err error) {
-	brokenOff(w, err)
-	if r.Context().Err() == nil {
-		if c := h.logger.Check(zap.WarnLevel, "broke off a stream"); c != nil {
-			c.Write(h.uriField(r), zap.Error(err))
-		}
-		_ = http.NewResponseController(w).Flush() // the connection is given up either way
-	}
-	if !r.ProtoAtLeast(1, 1) {
-		reset(w)
-	}
-	panic(http.ErrAbortHandler)
-}
-
-// reset closes an HTTP/1.0 connection in the one way that does not look like the end of its answer, which has
-// neither a length nor a last chunk. Proxies that speak it to their upstreams (nginx does, unless it is told
-// otherwise) would keep half a song.
-func reset(w http.ResponseWriter) {
-	conn, _, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		return // another kind of server; its connection is closed all the same
-	}
-	raw := conn
-	for {
-		wrapped, ok := raw.(interface{ NetConn() net.Conn })
-		if !ok {
-			break
-		}
-		raw = wrapped.NetConn()
-	}
-	if tcp, ok := raw.(interface{ SetLinger(seconds int) error }); ok {
-		_ = tcp.SetLinger(0) // closed with an ordinary end otherwise, which is all there is then
-	}
-	_ = raw.Close() // not through TLS, which would say good-bye
 }
 
 // setHeader sets what every answer with this variant says of it.

@@ -1,0 +1,99 @@
+package audioproxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/coalesce"
+)
+
+// pieces are the buffers that streams are copied through. A listener holds one only while it writes.
+var pieces = sync.Pool{New: func() any { return new([64 << 10]byte) }}
+
+// stream copies the variant to the client as it is rendered.
+func stream(ctx context.Context, w http.ResponseWriter, l *coalesce.Listener) error {
+	for {
+		if err := l.More(ctx); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		if err := catchUp(w, l); err != nil {
+			return err
+		}
+		// What there is must not sit in a buffer until there is more.
+		if err := flush(w); err != nil {
+			return err
+		}
+	}
+}
+
+// flush sends what a writer holds back. A handler in front may have wrapped the writer without a way to do so: then the
+// stream goes out as buffers fill, which delays it and does no other harm.
+func flush(w http.ResponseWriter) error {
+	err := http.NewResponseController(w).Flush()
+	if errors.Is(err, http.ErrNotSupported) {
+		return nil
+	}
+	return err
+}
+
+// catchUp copies what has been rendered by now.
+func catchUp(w io.Writer, l *coalesce.Listener) error {
+	piece := pieces.Get().(*[64 << 10]byte)
+	defer pieces.Put(piece)
+	for {
+		n, err := l.Read(piece[:])
+		if err != nil || n == 0 {
+			return err
+		}
+		if _, err := w.Write(piece[:n]); err != nil {
+			return err
+		}
+	}
+}
+
+// breakOff ends an answer that cannot be completed in the one way a client can tell from a complete one:
+// without its end. What has been written goes out first; net/http knows the panic and logs nothing.
+func (h *Handler) breakOff(w http.ResponseWriter, r *http.Request, err error) {
+	brokenOff(w, err)
+	if r.Context().Err() == nil {
+		if c := h.logger.Check(zap.WarnLevel, "broke off a stream"); c != nil {
+			c.Write(h.uriField(r), zap.Error(err))
+		}
+		_ = flush(w) // the connection is given up either way
+	}
+	if !r.ProtoAtLeast(1, 1) {
+		reset(w)
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// reset closes an HTTP/1.0 connection in the one way that does not look like the end of its answer, which has
+// neither a length nor a last chunk. Proxies that speak it to their upstreams (nginx does, unless it is told
+// otherwise) would keep half a song.
+func reset(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return // another kind of server; its connection is closed all the same
+	}
+	raw := conn
+	for {
+		wrapped, ok := raw.(interface{ NetConn() net.Conn })
+		if !ok {
+			break
+		}
+		raw = wrapped.NetConn()
+	}
+	if tcp, ok := raw.(interface{ SetLinger(seconds int) error }); ok {
+		_ = tcp.SetLinger(0) // closed with an ordinary end otherwise, which is all there is then
+	}
+	_ = raw.Close() // not through TLS, which would say good-bye
+}
