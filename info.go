@@ -31,8 +31,11 @@ func (h *Handler) serveInfo(w http.ResponseWriter, r *http.Request, v *variant) 
 	cacheControl := "public, max-age=60"
 	if in.Validator != "" {
 		cacheControl = "public, max-age=3600"
-		if notModified(r, etag) {
-			return answerNotModified(w, etag, cacheControl)
+		switch evaluate(r.Header, representation{tag: strong(etag), stored: true}) {
+		case notModified:
+			return answerNotModified(w, strong(etag), cacheControl)
+		case conditionsFail:
+			return errPrecondition()
 		}
 	}
 	var body []byte

@@ -219,8 +219,8 @@ func (h *Handler) answer(w *outcome, r *http.Request) error {
 	}
 	defer v.close()
 	w.reads(v)
-	if !v.info && notModified(r, v.id.Key) {
-		return answerNotModified(w, v.id.Key, v.cacheControl())
+	if !v.info && notModifiedByTag(r.Header, strong(v.id.Key)) {
+		return answerNotModified(w, strong(v.id.Key), v.cacheControl())
 	}
 	if v.class, err = h.classify(r); err != nil {
 		return err

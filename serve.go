@@ -35,7 +35,7 @@ func (h *Handler) serveVariant(w http.ResponseWriter, r *http.Request, v *varian
 	for {
 		if hit := lookUp(kept, v.id); hit != nil {
 			defer hit.Close()
-			return h.serveFile(w, r, v, hit, timing{cache: cacheHit})
+			return h.serveStored(w, r, v, hit)
 		}
 		err := h.serveRender(w, r, v, kept)
 		if !errors.Is(err, coalesce.ErrStored) {
@@ -60,7 +60,12 @@ func lookUp(kept store.Store, id store.ID) *store.Variant {
 // serveRender joins the variant's render, starting it where there is none. It returns coalesce.ErrStored when
 // the variant turns out to be in the store.
 func (h *Handler) serveRender(w http.ResponseWriter, r *http.Request, v *variant, kept store.Store) error {
-	if r.Method == http.MethodHead {
+	switch decided := evaluate(r.Header, v.representation(nil)); {
+	case decided == notModified:
+		return answerNotModified(w, strong(v.id.Key), v.cacheControl())
+	case decided == conditionsFail:
+		return h.refuseUnseen(r.Context(), v)
+	case r.Method == http.MethodHead:
 		return h.serveHead(w, r, v)
 	}
 	listener, cache, err := h.listen(r.Context(), v, kept)
@@ -112,7 +117,7 @@ func (h *Handler) awaitComplete(r *http.Request, v *variant, l *coalesce.Listene
 	ctx := r.Context()
 	switch {
 	case h.Delivery == deliveryComplete:
-	case wantsPart(r) && rangeApplies(r, strong(v.id.Key)):
+	case v.wantsPart(r):
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(h.app.RangeWait))
 		defer cancel()
@@ -138,25 +143,49 @@ func (h *Handler) serveComplete(w http.ResponseWriter, r *http.Request, v *varia
 	return h.serveFile(w, r, v, file, when)
 }
 
+// wantsPart reports whether a request for a variant that is not there yet is for a part of it, wherever it ends.
+func (v *variant) wantsPart(r *http.Request) bool {
+	asked, ok := parseRange(r.Header)
+	return ok && !asked.whole() && rangeApplies(r.Header, v.representation(nil))
+}
+
 // serveHead gives the header that a GET would get now, and renders nothing.
 func (h *Handler) serveHead(w http.ResponseWriter, r *http.Request, v *variant) error {
-	cache := cacheCoalesced
-	if !h.app.engine.flights.Going(v.id) {
-		in, err := h.open(r.Context(), v)
-		if err != nil {
-			return err
-		}
-		in.Close()
-		cache = cacheMiss
+	cache, err := h.look(r.Context(), v)
+	if err != nil {
+		return err
 	}
 	etag := weak(v.id.Key)
-	if h.Delivery == deliveryComplete { // the GET's answer is a finished file
+	if h.Delivery == deliveryComplete || v.wantsPart(r) { // the GET's answer is a finished file
 		etag = strong(v.id.Key)
 		w.Header().Set("Accept-Ranges", "bytes")
 	}
 	v.setHeader(w.Header(), etag, timing{cache: cache})
 	w.WriteHeader(http.StatusOK)
 	return nil
+}
+
+// refuseUnseen answers a request whose conditions a variant cannot meet that is not there yet, without rendering it.
+// A condition counts only where there would be an answer without it (RFC 9110, 13.2.1).
+func (h *Handler) refuseUnseen(ctx context.Context, v *variant) error {
+	if _, err := h.look(ctx, v); err != nil {
+		return err
+	}
+	return errPrecondition()
+}
+
+// look finds what can be known of a variant that is not stored, without rendering it: whether its source can be had,
+// and how a GET would come by it.
+func (h *Handler) look(ctx context.Context, v *variant) (cache string, err error) {
+	if h.app.engine.flights.Going(v.id) {
+		return cacheCoalesced, nil
+	}
+	in, err := h.open(ctx, v)
+	if err != nil {
+		return "", err
+	}
+	in.Close()
+	return cacheMiss, nil
 }
 
 // setHeader sets what every answer with this variant says of it.
