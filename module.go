@@ -109,6 +109,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	h.app = app.(*App)
 	h.app.addSite(ctx, h)
 	refuseWaitersOnShutdown(ctx, h.app.engine)
+	noteConnections(ctx)
 	return nil
 }
 

@@ -104,21 +104,21 @@ func (o *outcome) follows(l *coalesce.Listener, cache string) {
 	o.cameBy(cache)
 }
 
-// brokenOff notes that an answer ends without its end.
-func brokenOff(w http.ResponseWriter, err error) {
-	if o, ok := w.(*outcome); ok {
-		o.broken = err
+// brokenOff notes that an answer ends without its end, and whose doing that is: once the connection is closed, the
+// request's context would say that it was the client's.
+func brokenOff(w http.ResponseWriter, r *http.Request, err error) {
+	o, ok := w.(*outcome)
+	if !ok {
+		return
+	}
+	o.broken, o.ended = err, outcomeBrokenOff
+	if r.Context().Err() != nil {
+		o.ended = outcomeClientGone
 	}
 }
 
 // end tells everybody. It runs even where the answer was broken off, by a panic.
 func (o *outcome) end() {
-	switch {
-	case o.broken != nil && o.request.Context().Err() != nil:
-		o.ended = outcomeClientGone
-	case o.broken != nil:
-		o.ended = outcomeBrokenOff
-	}
 	o.count()
 	if o.variant == nil {
 		return

@@ -111,18 +111,23 @@ func (h *Handler) listen(ctx context.Context, v *variant, kept store.Store) (*co
 	return l, cacheCoalesced, nil
 }
 
-// awaitComplete waits for the whole variant where the answer needs it: for a range, within bounds, and for all
-// answers of a site that delivers complete ones. It reports whether the variant is complete.
+// wantsFile reports whether a request for a variant that is not there yet is to be answered with the finished file.
+func (h *Handler) wantsFile(r *http.Request, v *variant) bool {
+	return h.Delivery == deliveryComplete || lacksFraming(r) || v.wantsPart(r)
+}
+
+// awaitComplete waits for the finished file where the answer is to be one, and reports whether it is there. Where it
+// takes too long a stream may do in its place, unless the site wants none, or the client could not tell that one was
+// broken off.
 func (h *Handler) awaitComplete(r *http.Request, v *variant, l *coalesce.Listener) (bool, error) {
+	if !h.wantsFile(r, v) {
+		return false, nil
+	}
 	ctx := r.Context()
-	switch {
-	case h.Delivery == deliveryComplete:
-	case v.wantsPart(r):
+	if h.Delivery != deliveryComplete && (!lacksFraming(r) || socketOf(r) != nil) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(h.app.RangeWait))
 		defer cancel()
-	default:
-		return false, nil
 	}
 	err := l.Complete(ctx)
 	if errors.Is(err, context.DeadlineExceeded) && r.Context().Err() == nil {
@@ -156,7 +161,7 @@ func (h *Handler) serveHead(w http.ResponseWriter, r *http.Request, v *variant) 
 		return err
 	}
 	etag := weak(v.id.Key)
-	if h.Delivery == deliveryComplete || v.wantsPart(r) { // the GET's answer is a finished file
+	if h.wantsFile(r, v) {
 		etag = strong(v.id.Key)
 		w.Header().Set("Accept-Ranges", "bytes")
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"sync"
 
@@ -63,37 +62,15 @@ func catchUp(w io.Writer, l *coalesce.Listener) error {
 // breakOff ends an answer that cannot be completed in the one way a client can tell from a complete one:
 // without its end. What has been written goes out first; net/http knows the panic and logs nothing.
 func (h *Handler) breakOff(w http.ResponseWriter, r *http.Request, err error) {
-	brokenOff(w, err)
+	brokenOff(w, r, err)
 	if r.Context().Err() == nil {
 		if c := h.logger.Check(zap.WarnLevel, "broke off a stream"); c != nil {
 			c.Write(h.uriField(r), zap.Error(err))
 		}
 		_ = flush(w) // the connection is given up either way
 	}
-	if !r.ProtoAtLeast(1, 1) {
-		reset(w)
+	if lacksFraming(r) {
+		reset(r)
 	}
 	panic(http.ErrAbortHandler)
-}
-
-// reset closes an HTTP/1.0 connection in the one way that does not look like the end of its answer, which has
-// neither a length nor a last chunk. Proxies that speak it to their upstreams (nginx does, unless it is told
-// otherwise) would keep half a song.
-func reset(w http.ResponseWriter) {
-	conn, _, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		return // another kind of server; its connection is closed all the same
-	}
-	raw := conn
-	for {
-		wrapped, ok := raw.(interface{ NetConn() net.Conn })
-		if !ok {
-			break
-		}
-		raw = wrapped.NetConn()
-	}
-	if tcp, ok := raw.(interface{ SetLinger(seconds int) error }); ok {
-		_ = tcp.SetLinger(0) // closed with an ordinary end otherwise, which is all there is then
-	}
-	_ = raw.Close() // not through TLS, which would say good-bye
 }
