@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -62,7 +61,7 @@ func lookUp(kept store.Store, id store.ID) *store.Variant {
 func (h *Handler) serveRender(w http.ResponseWriter, r *http.Request, v *variant, kept store.Store) error {
 	switch decided := evaluate(r.Header, v.representation(nil)); {
 	case decided == notModified:
-		return answerNotModified(w, strong(v.id.Key), v.cacheControl())
+		return answerNotModified(w, strong(v.id.Key), h.cacheField(r, v.caching()))
 	case decided == conditionsFail:
 		return h.refuseUnseen(r.Context(), v)
 	case r.Method == http.MethodHead:
@@ -83,7 +82,7 @@ func (h *Handler) serveRender(w http.ResponseWriter, r *http.Request, v *variant
 	if err := listener.Ready(r.Context()); err != nil {
 		return err
 	}
-	v.setHeader(w.Header(), weak(v.id.Key), timingOf(cache, listener))
+	h.setHeader(w.Header(), r, v, weak(v.id.Key), timingOf(cache, listener))
 	w.WriteHeader(http.StatusOK)
 	if err := stream(r.Context(), w, listener); err != nil {
 		h.breakOff(w, r, err)
@@ -165,7 +164,7 @@ func (h *Handler) serveHead(w http.ResponseWriter, r *http.Request, v *variant) 
 		etag = strong(v.id.Key)
 		w.Header().Set("Accept-Ranges", "bytes")
 	}
-	v.setHeader(w.Header(), etag, timing{cache: cache})
+	h.setHeader(w.Header(), r, v, etag, timing{cache: cache})
 	w.WriteHeader(http.StatusOK)
 	return nil
 }
@@ -194,24 +193,16 @@ func (h *Handler) look(ctx context.Context, v *variant) (cache string, err error
 }
 
 // setHeader sets what every answer with this variant says of it.
-func (v *variant) setHeader(header http.Header, etag string, when timing) {
+func (h *Handler) setHeader(header http.Header, r *http.Request, v *variant, etag string, when timing) {
 	header.Set("Content-Type", v.options.ContentType())
 	header.Set("X-Content-Type-Options", "nosniff") // a source's bytes are somebody else's
 	header.Set("ETag", etag)
-	header.Set("Cache-Control", v.cacheControl())
+	header.Set("Cache-Control", h.cacheField(r, v.caching()))
 	if disposition := v.options.ContentDisposition(); disposition != "" {
 		header.Set("Content-Disposition", disposition)
 	}
 	when.setHeader(header)
 	v.outcome.cameBy(when.cache)
-}
-
-func (v *variant) cacheControl() string {
-	lifetime := "public, max-age=" + strconv.FormatInt(int64(v.lifetime/time.Second), 10)
-	if v.revalidated {
-		return lifetime
-	}
-	return lifetime + ", immutable, no-transform"
 }
 
 // Entity tags of a variant. A stream is only weakly the same as the stored file, whose header fields were

@@ -14,7 +14,7 @@ func (h *Handler) serveStored(w http.ResponseWriter, r *http.Request, v *variant
 	switch evaluate(r.Header, v.representation(file)) {
 	case notModified:
 		v.outcome.cameBy(cacheHit)
-		return answerNotModified(w, strong(v.id.Key), v.cacheControl())
+		return answerNotModified(w, strong(v.id.Key), h.cacheField(r, v.caching()))
 	case conditionsFail:
 		return errPrecondition()
 	}
@@ -50,7 +50,7 @@ func (h *Handler) serveFile(w http.ResponseWriter, r *http.Request, v *variant, 
 			return endStoreClosed.refuse(fmt.Errorf("seeking in a stored variant: %w", err))
 		}
 	}
-	v.setHeader(w.Header(), strong(v.id.Key), when)
+	h.setHeader(w.Header(), r, v, strong(v.id.Key), when)
 	header := w.Header()
 	header.Set("Accept-Ranges", "bytes")
 	header.Set("Content-Length", strconv.FormatInt(length, 10))
