@@ -148,7 +148,7 @@ func (j *job) Render(ctx context.Context, spool *coalesce.Spool) error {
 	if err != nil {
 		return spaceError(err)
 	}
-	return j.input.Unchanged()
+	return j.input.Unchanged(ctx)
 }
 
 // spaceError tells the flight when another place for the spool may help.

@@ -224,7 +224,7 @@ func (h *Handler) answer(w *outcome, r *http.Request) error {
 	}
 	defer v.close()
 	w.reads(v)
-	if !v.info && notModifiedByTag(r.Header, strong(v.id.Key)) {
+	if !v.info && v.keep && notModifiedByTag(r.Header, strong(v.id.Key)) {
 		return answerNotModified(w, strong(v.id.Key), h.cacheField(r, v.caching()))
 	}
 	if v.class, err = h.classify(r); err != nil {

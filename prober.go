@@ -94,5 +94,5 @@ func probe[V any](ctx context.Context, p *prober, ask func(context.Context, ffmp
 		}
 		return none, err
 	}
-	return value, p.input.Unchanged()
+	return value, p.input.Unchanged(ctx)
 }

@@ -34,6 +34,7 @@ func (h *Handler) serveVariant(w http.ResponseWriter, r *http.Request, v *varian
 	for {
 		if hit := lookUp(kept, v.id); hit != nil {
 			defer hit.Close()
+			v.close() // a client may take hours, and the master is not read
 			return h.serveStored(w, r, v, hit)
 		}
 		err := h.serveRender(w, r, v, kept)
@@ -93,11 +94,15 @@ func (h *Handler) serveRender(w http.ResponseWriter, r *http.Request, v *variant
 // listen joins or starts the render. A source is not looked at while its render is going on.
 func (h *Handler) listen(ctx context.Context, v *variant, kept store.Store) (*coalesce.Listener, string, error) {
 	if l, joined := h.app.engine.flights.Join(v.id, v.class); joined {
+		v.close()
 		return l, cacheCoalesced, nil
 	}
 	in, err := h.open(ctx, v)
 	if err != nil {
 		return nil, "", err
+	}
+	if !v.keep { // opened again, the source may have lost its validator
+		kept = nil
 	}
 	j, err := h.app.newJob(v, in)
 	if err != nil {
@@ -196,7 +201,9 @@ func (h *Handler) look(ctx context.Context, v *variant) (cache string, err error
 func (h *Handler) setHeader(header http.Header, r *http.Request, v *variant, etag string, when timing) {
 	header.Set("Content-Type", v.options.ContentType())
 	header.Set("X-Content-Type-Options", "nosniff") // a source's bytes are somebody else's
-	header.Set("ETag", etag)
+	if v.keep {
+		header.Set("ETag", etag)
+	}
 	header.Set("Cache-Control", h.cacheField(r, v.caching()))
 	if disposition := v.options.ContentDisposition(); disposition != "" {
 		header.Set("Content-Disposition", disposition)

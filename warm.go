@@ -174,7 +174,7 @@ func warm(ctx context.Context, entry warmEntry) (report warmReport) {
 		defer v.close()
 		report.Key = v.id.Key
 		settled, err := h.warm(ctx, v)
-		report.Status = settled.Status
+		report.Key, report.Status = v.id.Key, settled.Status // the source may have changed while it waited
 		return err
 	})
 	if err != nil {
