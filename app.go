@@ -240,6 +240,7 @@ func (a *App) Start() error {
 		return err
 	}
 	a.warnOfFFmpeg()
+	a.warnOfTasks()
 	a.engine.register(a)
 	return nil
 }
