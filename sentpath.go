@@ -92,7 +92,7 @@ func decodeByte(s string) (value byte, size int) {
 }
 
 // cleanPath does to a path what rewrites do (caddyhttp.CleanPath), and remembers where each byte came from. decoded
-// takes escaped slashes and dots for such.
+// takes escaped slashes and dots for such. The path is not empty, and begins with a slash.
 func cleanPath(path pathBytes, merge, decoded bool) pathBytes {
 	is := func(b pathByte, c byte) bool { return b.value == c && (decoded || !b.escaped) }
 	var segments []pathBytes // each with the slash in front of it
@@ -118,8 +118,11 @@ func cleanPath(path pathBytes, merge, decoded bool) pathBytes {
 	for _, segment := range segments {
 		cleaned = append(cleaned, segment...)
 	}
-	if end := len(path) - 1; end >= 0 && is(path[end], '/') || len(cleaned) == 0 {
-		cleaned = append(cleaned, path[max(end, 0)])
+	switch last := path[len(path)-1:]; {
+	case len(cleaned) == 0:
+		return path[:1]
+	case is(last[0], '/'):
+		return append(cleaned, last...)
 	}
 	return cleaned
 }
