@@ -52,7 +52,7 @@ func lookUp(kept store.Store, id store.ID) *store.Variant {
 	}
 	hit, err := kept.Open(id)
 	if err != nil {
-		return nil // not there, or gone by now: then it is rendered
+		return nil // not there; or not to be read, which the store counts and logs: then it is rendered
 	}
 	return hit
 }
@@ -74,18 +74,24 @@ func (h *Handler) serveRender(w http.ResponseWriter, r *http.Request, v *variant
 	}
 	defer listener.Close()
 	v.outcome.follows(listener, cache)
+	cut := newCutoff(w, r)
+	listener.OnLetGo(cut.now)
 	switch complete, err := h.awaitComplete(r, v, listener); {
 	case err != nil:
 		return err
 	case complete:
-		return h.serveComplete(w, r, v, kept, listener, cache)
+		err := h.serveComplete(w, r, v, kept, listener, cache)
+		if cut.cause(nil) != nil {
+			h.breakOff(w, r, cut.cause(nil))
+		}
+		return err
 	}
 	if err := listener.Ready(r.Context()); err != nil {
 		return err
 	}
 	h.setHeader(w.Header(), r, v, weak(v.id.Key), timingOf(cache, listener))
 	w.WriteHeader(http.StatusOK)
-	if err := stream(r.Context(), w, listener); err != nil {
+	if err := cut.cause(stream(r.Context(), w, listener)); err != nil {
 		h.breakOff(w, r, err)
 	}
 	return nil

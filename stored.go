@@ -64,7 +64,9 @@ func (h *Handler) serveFile(w http.ResponseWriter, r *http.Request, v *variant, 
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	if err := send(w, file.Content, length, first+length == file.Size); err != nil {
+	cut := newCutoff(w, r)
+	file.Watch(nil, cut.now)
+	if err := cut.cause(send(w, file.Content, length, first+length == file.Size)); err != nil {
 		h.breakOff(w, r, err)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/coalesce"
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/store"
 )
 
 // pieces are the buffers that streams are copied through. A listener holds one only while it writes.
@@ -67,7 +68,9 @@ func (h *Handler) breakOff(w http.ResponseWriter, r *http.Request, err error) {
 		if c := h.logger.Check(zap.WarnLevel, "broke off a stream"); c != nil {
 			c.Write(h.uriField(r), zap.Error(err))
 		}
-		_ = flush(w) // the connection is given up either way
+		if !errors.Is(err, store.ErrLetGo) { // whose client reads nothing
+			_ = flush(w) // the connection is given up either way
+		}
 	}
 	if lacksFraming(r) {
 		reset(r)
