@@ -116,7 +116,11 @@ type serverStatus struct {
 		Running  int `json:"running"`
 		Capacity int `json:"capacity"`
 	} `json:"probes"`
-	Store  *storeStatus `json:"store"` // null: nothing is kept
+	Store *storeStatus `json:"store"` // null: nothing is kept
+
+	// What takes room for its readers alone: what the store evicted while it was read, and what it did not take.
+	HeldBytes int64 `json:"held_bytes"`
+
 	FFmpeg ffmpegStatus `json:"ffmpeg"`
 }
 
@@ -135,8 +139,10 @@ type storeStatus struct {
 	Files         int64 `json:"files"`
 	Bytes         int64 `json:"bytes"`
 	MaxBytes      int64 `json:"max_bytes"`
+	HeldBytes     int64 `json:"held_bytes"` // evicted, and still read
 	Evictions     int64 `json:"evictions"`
 	WriteFailures int64 `json:"write_failures"`
+	ReadFailures  int64 `json:"read_failures"`
 }
 
 func getStatus(w http.ResponseWriter, _ *http.Request, app *App, _ string) error {
@@ -159,8 +165,10 @@ func getStatus(w http.ResponseWriter, _ *http.Request, app *App, _ string) error
 	}
 	if kept != nil {
 		s := kept.Stats()
-		status.Store = &storeStatus{s.Files, s.Bytes, s.MaxBytes, s.Evictions, s.WriteFailures}
+		status.Store = &storeStatus{s.Files, s.Bytes, s.MaxBytes, s.HeldBytes, s.Evictions, s.WriteFailures, s.ReadFailures}
+		status.HeldBytes = s.HeldBytes
 	}
+	status.HeldBytes += app.engine.flights.Held()
 	return answerJSON(w, status)
 }
 
@@ -254,7 +262,10 @@ func storedUnder(app *App, key string) (store.Store, []store.Info, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	stored := kept.List(key)
+	stored, err := kept.List(key)
+	if err != nil {
+		return nil, nil, apiError(http.StatusBadGateway, "the store could not be read: %w", err)
+	}
 	if len(stored) == 0 {
 		return nil, nil, apiError(http.StatusNotFound, "nothing is stored under this key")
 	}

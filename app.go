@@ -3,7 +3,6 @@ package audioproxy
 import (
 	"encoding/json"
 	"fmt"
-	"os/exec"
 	"runtime"
 	"sync"
 	"time"
@@ -225,7 +224,7 @@ func (a *App) findTools() error {
 		if name == "" {
 			name = tool.name
 		}
-		path, err := exec.LookPath(name)
+		path, err := findProgram(name)
 		if err != nil {
 			return fmt.Errorf("%s cannot be run: %w (install ffmpeg, or name it with the global option audio_proxy > %s)",
 				tool.name, err, tool.name)
@@ -241,6 +240,7 @@ func (a *App) Start() error {
 		return err
 	}
 	a.warnOfFFmpeg()
+	a.warnOfTasks()
 	a.engine.register(a)
 	return nil
 }

@@ -102,15 +102,9 @@ func cutLifetime(err error, expires int64, now time.Time) error {
 	return &answer
 }
 
-// cacheControl is the refusal's Cache-Control field.
-func (r *refusal) cacheControl() string {
-	switch r.keep {
-	case never:
-		return noStore
-	case forever:
-		return "public, max-age=31536000, immutable"
-	}
-	return "max-age=" + strconv.Itoa(int(r.keep/time.Second))
+// caching is how the refusal may be cached.
+func (r *refusal) caching() caching {
+	return caching{lifetime: r.keep, public: r.keep == forever, immutable: r.keep == forever}
 }
 
 // noStore is the Cache-Control of what is true at this moment only.
@@ -120,6 +114,7 @@ const noStore = "no-store"
 func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, answer *refusal) error {
 	h.logRefusal(r, answer)
 	answer.setHeader(w.Header())
+	w.Header().Set("Cache-Control", h.cacheField(r, answer.caching()))
 	if h.Errors == errorsCaddy {
 		return caddyhttp.Error(answer.status, publicError{answer})
 	}
@@ -153,7 +148,6 @@ func (r *refusal) setHeader(header http.Header) {
 	} {
 		header.Del(name)
 	}
-	header.Set("Cache-Control", r.cacheControl())
 	if r.retryAfter > 0 {
 		header.Set("Retry-After", strconv.Itoa(int(math.Ceil(r.retryAfter.Seconds()))))
 	}

@@ -28,11 +28,14 @@ func (h *Handler) serveInfo(w http.ResponseWriter, r *http.Request, v *variant) 
 	}
 	defer in.Close()
 	etag := infoTag(v.source, in.Validator)
-	cacheControl := "public, max-age=60"
+	may := caching{lifetime: time.Minute, public: true}
 	if in.Validator != "" {
-		cacheControl = "public, max-age=3600"
-		if notModified(r, etag) {
-			return answerNotModified(w, etag, cacheControl)
+		may.lifetime = lifetimeRevalidated
+		switch evaluate(r.Header, representation{tag: strong(etag), stored: true}) {
+		case notModified:
+			return answerNotModified(w, strong(etag), h.cacheField(r, may))
+		case conditionsFail:
+			return errPrecondition()
 		}
 	}
 	var body []byte
@@ -51,7 +54,7 @@ func (h *Handler) serveInfo(w http.ResponseWriter, r *http.Request, v *variant) 
 		w.Header().Set("ETag", strong(etag))
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", cacheControl)
+	w.Header().Set("Cache-Control", h.cacheField(r, may))
 	_, _ = w.Write(body) // a client that is gone by now needs no answer
 	return nil
 }

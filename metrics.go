@@ -189,6 +189,7 @@ func (m *metrics) forget(s *pooledStore) {
 func addCounts(a, b store.Stats) store.Stats {
 	a.Evictions += b.Evictions
 	a.WriteFailures += b.WriteFailures
+	a.ReadFailures += b.ReadFailures
 	return a
 }
 
@@ -202,6 +203,7 @@ func (m *metrics) totals() store.Stats {
 		total = addCounts(total, stats)
 		total.Files += stats.Files
 		total.Bytes += stats.Bytes
+		total.HeldBytes += stats.HeldBytes
 	}
 	return total
 }
@@ -221,14 +223,16 @@ var (
 	queueCapacity      = reading("queue_capacity", "How many renders may wait.")
 	storeBytes         = reading("store_bytes", "Size of what is stored.")
 	storeFiles         = reading("store_files", "Variants that are stored.")
+	storeHeldBytes     = reading("store_held_bytes", "Size of what is not stored, or no more, but still takes room since somebody reads it.")
 	storeEvictions     = reading("store_evictions_total", "Variants that were given up to make room.")
 	storeWriteFailures = reading("store_write_failures_total", "Variants that could not be stored.")
+	storeReadFailures  = reading("store_read_failures_total", "Looks into the store that failed: the variant was rendered instead.")
 )
 
 // Describe implements prometheus.Collector.
 func (r *readings) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		rendersRunning, slots, queueDepth, queueCapacity, storeBytes, storeFiles, storeEvictions, storeWriteFailures,
+		rendersRunning, slots, queueDepth, queueCapacity, storeBytes, storeFiles, storeHeldBytes, storeEvictions, storeWriteFailures, storeReadFailures,
 	} {
 		to <- d
 	}
@@ -242,10 +246,13 @@ func (r *readings) Collect(to chan<- prometheus.Metric) {
 	total := r.totals()
 	gauge(storeBytes, total.Bytes)
 	gauge(storeFiles, total.Files)
-	for d, value := range map[*prometheus.Desc]int64{storeEvictions: total.Evictions, storeWriteFailures: total.WriteFailures} {
+	for d, value := range map[*prometheus.Desc]int64{
+		storeEvictions: total.Evictions, storeWriteFailures: total.WriteFailures, storeReadFailures: total.ReadFailures,
+	} {
 		to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(value))
 	}
 	for _, e := range pooled[*engine](enginePool) { // one, or none
+		total.HeldBytes += e.flights.Held()
 		stats := e.budget.Stats()
 		gauge(slots, int64(stats.Held), "held")
 		gauge(slots, int64(stats.Slots), "capacity")
@@ -255,6 +262,7 @@ func (r *readings) Collect(to chan<- prometheus.Metric) {
 		}
 		gauge(rendersRunning, int64(e.rendering()))
 	}
+	gauge(storeHeldBytes, total.HeldBytes)
 }
 
 // rendering is how many flights have an encoder now.

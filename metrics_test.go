@@ -348,7 +348,7 @@ func TestMetricsAreThoseOfTheContractAndPleaseTheLinter(t *testing.T) {
 	}
 	want := "cache_lookups_total first_byte_seconds leases_leaked_total panics_total probes_total queue_capacity queue_depth queue_rejections_total " +
 		"queue_wait_seconds render_duration_seconds renders_running renders_total requests_total slots store_bytes store_evictions_total " +
-		"store_files store_write_failures_total"
+		"store_files store_held_bytes store_read_failures_total store_write_failures_total"
 	if strings.Join(got, " ") != want {
 		t.Errorf("exported: %s\nwant:     %s", strings.Join(got, " "), want)
 	}

@@ -65,6 +65,10 @@ type Handler struct {
 	// Let the next handler answer what would be 404.
 	PassThru bool `json:"pass_thru,omitempty"`
 
+	// Who may keep answers, as Cache-Control says it: any cache ("public", the default; never where the request has an
+	// Authorization field), or only the listener's own ("private").
+	Cache string `json:"cache,omitempty"`
+
 	// The origin, or "*", whose pages may use the answers (CORS). Default: none.
 	CORS string `json:"cors,omitempty"`
 
@@ -109,6 +113,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	h.app = app.(*App)
 	h.app.addSite(ctx, h)
 	refuseWaitersOnShutdown(ctx, h.app.engine)
+	noteConnections(ctx)
 	return nil
 }
 
@@ -219,8 +224,8 @@ func (h *Handler) answer(w *outcome, r *http.Request) error {
 	}
 	defer v.close()
 	w.reads(v)
-	if !v.info && v.keep && notModified(r, v.id.Key) {
-		return answerNotModified(w, v.id.Key, v.cacheControl())
+	if !v.info && v.keep && notModifiedByTag(r.Header, strong(v.id.Key)) {
+		return answerNotModified(w, strong(v.id.Key), h.cacheField(r, v.caching()))
 	}
 	if v.class, err = h.classify(r); err != nil {
 		return err

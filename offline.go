@@ -3,7 +3,6 @@ package audioproxy
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"strings"
 	"time"
 
@@ -38,7 +37,7 @@ func (o *offline) toolFlags(flags *pflag.FlagSet) {
 // open finds the programs and opens the folder of sources. Close it.
 func (o *offline) open(root string, slots int) (err error) {
 	for _, tool := range []*string{&o.tools.FFmpeg, &o.tools.FFprobe} {
-		if *tool, err = exec.LookPath(*tool); err != nil {
+		if *tool, err = findProgram(*tool); err != nil {
 			return fmt.Errorf("%w (install ffmpeg, or name it with --ffmpeg and --ffprobe)", err)
 		}
 	}

@@ -29,7 +29,8 @@ func (s *pooledStore) Destruct() error {
 // holdStore opens the store in a folder, or returns the one that is open. Give it back with releaseStore.
 func holdStore(dir string, maxBytes int64) (*pooledStore, error) {
 	s, _, err := storePool.LoadOrNew(dir, func() (caddy.Destructor, error) {
-		fs, err := store.OpenFileSystem(dir, maxBytes)
+		logger := caddy.Log().Named("audio_proxy").With(zap.String("store", dir))
+		fs, err := store.OpenFileSystem(dir, maxBytes, func(err error) { logger.Warn("trouble with the store", zap.Error(err)) })
 		if err != nil {
 			return nil, err
 		}

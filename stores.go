@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
 
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/store"
 )
@@ -35,7 +36,7 @@ func (*FileSystemStore) CaddyModule() caddy.ModuleInfo {
 }
 
 // Provision refuses a folder that can't be written, and makes nothing yet.
-func (s *FileSystemStore) Provision(caddy.Context) error {
+func (s *FileSystemStore) Provision(ctx caddy.Context) error {
 	dir, err := replace(s.Directory)
 	if err != nil {
 		return fmt.Errorf("store file_system: %w", err)
@@ -58,6 +59,9 @@ func (s *FileSystemStore) Provision(caddy.Context) error {
 	}
 	if err := store.CheckDir(s.dir); err != nil {
 		return fmt.Errorf("store file_system: %w", err)
+	}
+	if err := store.CheckTemp(); err != nil {
+		ctx.Logger().Warn("renders that find no room in the store will fail", zap.Error(err))
 	}
 	return nil
 }
@@ -91,6 +95,14 @@ func (*NoStore) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "audio_proxy.stores.off", New: func() caddy.Module { return new(NoStore) }}
 }
 
+// Provision refuses to go without a store where there is no other place to render into.
+func (*NoStore) Provision(caddy.Context) error {
+	if err := store.CheckTemp(); err != nil {
+		return fmt.Errorf("store off: renders have no place to write to: %w", err)
+	}
+	return nil
+}
+
 // Hold returns no store.
 func (*NoStore) Hold() (store.Store, error) { return nil, nil }
 
@@ -105,4 +117,5 @@ var (
 	_ StoreModule       = (*FileSystemStore)(nil)
 	_ StoreModule       = (*NoStore)(nil)
 	_ caddy.Provisioner = (*FileSystemStore)(nil)
+	_ caddy.Provisioner = (*NoStore)(nil)
 )

@@ -57,7 +57,7 @@ type Terms struct {
 	// ErrTimeout, the second with an *admission.Refusal. It must be positive.
 	Timeout time.Duration
 	// MaxSize bounds the variant, in bytes; 0 = unbounded. A spool may outgrow it by what is written until
-	// somebody looks, some 25 ms later.
+	// somebody looks, some 25 ms later; listeners see nothing beyond it.
 	MaxSize int64
 
 	// FinishAbandoned lets a render that nobody listens to any more go on for the store while nobody waits for

@@ -1,12 +1,18 @@
 package coalesce
 
-import "os"
+import (
+	"os"
+
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/store"
+)
 
 // files are what a flight has no use for any more. They are closed and removed outside of all locks: giving up a
 // large file takes a disk its time, and nobody should have to wait for it to join another flight.
 type files struct {
 	spools []*Spool
 	final  *os.File
+	kept   *store.Variant // the finished file, open from the store
+	reader *store.Reader  // of the rest, in a ledger
 }
 
 func (u files) close() {
@@ -16,6 +22,12 @@ func (u files) close() {
 	if u.final != nil {
 		u.final.Close()
 	}
+	if u.kept != nil {
+		u.kept.Close()
+	}
+	if u.reader != nil {
+		u.reader.Close()
+	}
 }
 
 // unusedFiles takes all that is left out of a flight that can gain no listener and has none. The mutex is held.
@@ -23,8 +35,11 @@ func (f *flight) unusedFiles() files {
 	if !f.landed || f.total > 0 {
 		return files{}
 	}
-	unused := files{f.spools, f.final}
-	f.spools, f.final = nil, nil
+	unused := files{f.spools, f.final, f.kept, f.reader}
+	if f.kept != nil {
+		unused.final = nil // it is the variant's, which closes it
+	}
+	f.spools, f.final, f.kept, f.reader = nil, nil, nil, nil
 	return unused
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/admission"
@@ -54,10 +55,18 @@ type flight struct {
 	stored    bool
 	spools    []*Spool
 	landed    bool // nobody can join any more: files close with the last listener
+	kept      *store.Variant
+	reader    *store.Reader
+	dropped   bool // the files are given up; listeners are told store.ErrLetGo
 
 	preparing time.Time // since when; and how long it took, once it is over
 	prepared  time.Duration
 	summary   Summary
+
+	heard atomic.Int64 // how much all listeners have read together
+
+	lettingGo sync.Mutex
+	letGo     map[*Listener]func()
 }
 
 func newFlight(g *Group, id store.ID, job Job, terms Terms) *flight {
@@ -73,6 +82,7 @@ func newFlight(g *Group, id store.ID, job Job, terms Terms) *flight {
 		gone:    make(chan struct{}),
 		changed: make(chan struct{}),
 		summary: Summary{ID: id, Job: job},
+		letGo:   make(map[*Listener]func()),
 	}
 }
 
@@ -167,6 +177,9 @@ func (f *flight) await(ctx context.Context, ready func() bool) error {
 	for {
 		f.mu.Lock()
 		over, err, changed := f.state >= done, f.err, f.changed
+		if f.dropped {
+			over, err = true, store.ErrLetGo
+		}
 		isReady := ready()
 		f.mu.Unlock()
 		if over || isReady {

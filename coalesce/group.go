@@ -16,6 +16,7 @@ import (
 // and so its observer must not call the group.
 type Group struct {
 	budget  *admission.Budget
+	ledger  *store.Ledger
 	ctx     context.Context // ends every flight
 	cancel  context.CancelCauseFunc
 	running sync.WaitGroup // flights with an encoder or files
@@ -31,6 +32,7 @@ func NewGroup(budget *admission.Budget) *Group {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	return &Group{
 		budget:  budget,
+		ledger:  store.NewLedger(heldLimit),
 		ctx:     ctx,
 		cancel:  cancel,
 		flights: make(map[store.ID]*flight),

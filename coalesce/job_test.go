@@ -221,7 +221,7 @@ func (m *memoryStore) MakeRoom(n int64) bool {
 	return m.room
 }
 
-func (m *memoryStore) List(string) []store.Info { return nil }
+func (m *memoryStore) List(string) ([]store.Info, error) { return nil, nil }
 
 func (m *memoryStore) Stats() store.Stats { return store.Stats{} }
 

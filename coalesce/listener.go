@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/admission"
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/store"
 )
 
 // ErrStored is what Ready returns when the flight found the variant in the store after all: it had just been
@@ -42,7 +43,7 @@ func (l *Listener) More(ctx context.Context) error {
 		return more
 	})
 	switch {
-	case more:
+	case more && !errors.Is(err, store.ErrLetGo):
 		return nil // a flight that failed is heard out first
 	case err != nil:
 		return err
@@ -56,13 +57,17 @@ func (l *Listener) Read(p []byte) (int, error) {
 	f := l.flight
 	for {
 		f.mu.Lock()
-		live, visible := f.live, f.visible
+		live, visible, dropped := f.live, f.visible, f.dropped
 		f.mu.Unlock()
+		if dropped {
+			return 0, store.ErrLetGo
+		}
 		if visible <= l.offset {
 			return 0, nil
 		}
 		n, err := live.ReadAt(p[:min(int64(len(p)), visible-l.offset)], l.offset)
 		l.offset += int64(n)
+		f.heard.Add(int64(n))
 		switch {
 		case n > 0:
 			return n, nil
@@ -78,11 +83,33 @@ func (l *Listener) Read(p []byte) (int, error) {
 
 // Final is the finished file, once Complete has returned nil. It is open until the listener is closed; read it
 // with ReadAt.
-func (l *Listener) Final() (*os.File, int64) {
+func (l *Listener) Final() (io.ReaderAt, int64) {
 	f := l.flight
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.final, f.finalSize
+	return heardFile{f.final, f}, f.finalSize
+}
+
+// heardFile is a finished file whose readers are seen to move.
+type heardFile struct {
+	file   *os.File
+	flight *flight
+}
+
+func (h heardFile) ReadAt(p []byte, off int64) (int, error) {
+	n, err := h.file.ReadAt(p, off)
+	h.flight.heard.Add(int64(n))
+	return n, err
+}
+
+// OnLetGo has letGo called when the flight, which has ended, cannot wait for its listeners any more: they stand
+// still, and the room that its files take is needed. The listener is told store.ErrLetGo from then on, so letGo need
+// only end what keeps it from reading. It is called from another goroutine, maybe more than once, and not after
+// Close; it must not call the listener.
+func (l *Listener) OnLetGo(letGo func()) {
+	l.flight.lettingGo.Lock()
+	defer l.flight.lettingGo.Unlock()
+	l.flight.letGo[l] = letGo
 }
 
 // Stored reports, once Complete has returned nil, whether the store took the variant.
@@ -106,6 +133,9 @@ func (l *Listener) Times() (wait, prepare, firstByte time.Duration) {
 func (l *Listener) Close() {
 	if !l.left {
 		l.left = true
+		l.flight.lettingGo.Lock()
+		delete(l.flight.letGo, l)
+		l.flight.lettingGo.Unlock()
 		l.flight.leave(l.class)
 	}
 }

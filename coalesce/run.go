@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/admission"
@@ -22,6 +23,7 @@ func (f *flight) run() {
 	defer f.group.running.Done()
 	defer f.cancel(ErrCancelled)
 	f.fly()
+	guard.Func(f.account)()
 	guard.Func(f.report)()
 	f.linger()
 	f.dispose()
@@ -107,15 +109,22 @@ func (f *flight) keep(spool *Spool) error {
 		final.Close()
 		return fmt.Errorf("opening the finished variant: %w", err)
 	}
+	if f.tooLarge(info.Size()) { // the job wrote another file beside the one that was watched
+		final.Close()
+		return ErrTooLarge
+	}
 	stored, storeErr := false, spool.unkept
 	if f.terms.Store != nil && storeErr == nil {
 		storeErr = f.terms.Store.Put(f.id, path)
 		stored = storeErr == nil
 	}
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.final, f.finalSize, f.stored = final, info.Size(), stored
 	f.summary.Bytes, f.summary.Stored, f.summary.StoreErr = info.Size(), stored, storeErr
+	f.mu.Unlock()
+	if stored {
+		f.readStored(info.Size(), filepath.Base(path) == LiveName)
+	}
 	return nil
 }
 

@@ -105,6 +105,17 @@ func (s *Spool) finalPath() string {
 	return filepath.Join(s.stage.Dir(), LiveName)
 }
 
+// size is what the spool's files take.
+func (s *Spool) size() (size int64) {
+	entries, _ := os.ReadDir(s.stage.Dir()) // what cannot be listed counts as nothing
+	for _, entry := range entries {
+		if info, err := entry.Info(); err == nil {
+			size += info.Size()
+		}
+	}
+	return size
+}
+
 func (s *Spool) remove() {
 	s.live.Close()
 	_ = s.stage.Remove() // what stays is swept with the staging area

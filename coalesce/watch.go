@@ -70,6 +70,9 @@ func (f *flight) follow(spool *Spool) (visible int64, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("reading the spool: %w", err)
 	}
+	if f.tooLarge(written) {
+		visible = min(visible, f.terms.MaxSize) // much may have been written since the last look
+	}
 	f.mu.Lock()
 	f.written = written
 	if visible > f.visible {
@@ -82,11 +85,13 @@ func (f *flight) follow(spool *Spool) (visible int64, err error) {
 	unused := f.unusedSpools()
 	f.mu.Unlock()
 	unused.close()
-	if f.terms.MaxSize > 0 && written > f.terms.MaxSize {
+	if f.tooLarge(written) {
 		return visible, ErrTooLarge
 	}
 	return visible, nil
 }
+
+func (f *flight) tooLarge(size int64) bool { return f.terms.MaxSize > 0 && size > f.terms.MaxSize }
 
 // interval is how long to wait before the next look at a spool, so long after it was begun.
 func interval(visible int64, since time.Duration) time.Duration {

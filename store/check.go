@@ -38,3 +38,20 @@ func checkNearest(dir string) error {
 		dir = filepath.Dir(dir)
 	}
 }
+
+// CheckTemp reports why there can be no folders among the system's temporary files, which is where TempStage makes
+// them.
+func CheckTemp() error {
+	dir := os.TempDir()
+	info, err := os.Stat(dir)
+	switch {
+	case err == nil && !info.IsDir():
+		err = errNoFolder
+	case err == nil:
+		err = writable(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("there is no place for temporary files (environment: TMPDIR): folder %s: %w", dir, err)
+	}
+	return nil
+}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -11,9 +12,18 @@ import (
 
 // recount counts when the last count is old. A failure leaves the index as it was, for the next time.
 func (s *FileSystem) recount() {
-	if s.system.now().Sub(s.counted) >= recountAfter {
-		_ = s.count()
+	if s.system.now().Sub(s.counted) < recountAfter {
+		return
 	}
+	if err := s.count(); err != nil {
+		_ = s.unreadable(err)
+	}
+}
+
+// tally is what a count finds.
+type tally struct {
+	fresh    []*entry // what the index does not know
+	listings map[fanID]listing
 }
 
 // count makes the index what is in the folder. It removes broken variants and empty folders on the way.
@@ -22,8 +32,8 @@ func (s *FileSystem) count() error {
 	s.mu.Lock()
 	s.round++ // what is remembered from here on is not missed at the end
 	s.mu.Unlock()
-	var fresh []*entry
-	scopes, err := readNames(s.dir)
+	found := tally{listings: make(map[fanID]listing)}
+	scopes, err := s.system.list(s.dir)
 	if err != nil {
 		return err
 	}
@@ -31,11 +41,9 @@ func (s *FileSystem) count() error {
 		if !isHexOf(scope, scopeDigits) {
 			continue
 		}
-		found, err := s.countScope(scope)
-		if err != nil && !errors.Is(err, errNoFolder) {
+		if err := s.countScope(scope, &found); err != nil && !errors.Is(err, errNoFolder) {
 			return err // nothing is forgotten because it could not be read
 		}
-		fresh = append(fresh, found...)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,54 +52,66 @@ func (s *FileSystem) count() error {
 			s.forget(e)
 		}
 	}
-	s.merge(fresh)
+	s.merge(found.fresh)
+	for fan, l := range found.listings {
+		found.listings[fan] = s.remembered(fan, l)
+	}
+	s.listings = found.listings
 	return nil
 }
 
-func (s *FileSystem) countScope(scope string) (fresh []*entry, err error) {
+func (s *FileSystem) countScope(scope string, found *tally) error {
 	dir := filepath.Join(s.dir, scope)
-	fans, err := readNames(dir)
+	fans, err := s.system.list(dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for _, fan := range fans {
-		if !isHexOf(fan, fanDigits) {
+	for _, name := range fans {
+		if !isHexOf(name, fanDigits) {
 			continue
 		}
-		names, err := readNames(filepath.Join(dir, fan))
+		fan := fanID{scope, name}
+		names, l, err := s.list(fan)
 		if errors.Is(err, errNoFolder) {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if len(names) == 0 {
-			_ = os.Remove(filepath.Join(dir, fan)) // which fails where it is not empty any more
+			_ = os.Remove(s.dirOf(fan)) // which fails where it is not empty any more
 		}
-		fresh = append(fresh, s.countFan(scope, fan, names)...)
+		fresh, all := s.countFan(fan, names)
+		found.fresh = append(found.fresh, fresh...)
+		if all {
+			found.listings[fan] = l
+		}
 	}
 	if len(fans) == 0 { // at the next count after its last folder went
 		_ = os.Remove(dir)
 	}
-	return fresh, nil
+	return nil
 }
 
 // countFan returns the variants among names that the index does not know. Where one variant has two files, since
-// two processes put it at the same time, the later one stays.
-func (s *FileSystem) countFan(scope, fan string, names []string) []*entry {
-	latest := make(map[string]*entry, len(names))
-	known := s.meet(scope, names)
+// two processes put it at the same time, the later one stays. all means that every name was looked at.
+func (s *FileSystem) countFan(fan fanID, names []string) (fresh []*entry, all bool) {
+	latest, all := make(map[string]*entry, len(names)), true
+	known := s.meet(fan.scope, names)
 	for i, name := range names {
 		key, size, ok := parseName(name)
-		if !ok || key[:fanDigits] != fan {
+		if !ok || key[:fanDigits] != fan.fan {
 			continue
 		}
 		e := known[i]
 		if e == nil {
 			var err error
-			if e, err = s.readEntry(ID{scope, key}, size); err != nil {
+			id := ID{fan.scope, key}
+			if e, err = s.readEntry(id, size); err != nil {
 				if errors.Is(err, errBroken) {
-					_ = os.Remove(s.path(ID{scope, key}, size))
+					_ = os.Remove(s.path(id, size))
+				} else if !errors.Is(err, fs.ErrNotExist) {
+					all = false
 				}
 				continue
 			}
@@ -104,7 +124,7 @@ func (s *FileSystem) countFan(scope, fan string, names []string) []*entry {
 		}
 		latest[key] = e
 	}
-	return s.fresh(latest)
+	return s.fresh(latest), all
 }
 
 // meet finds what the index knows of names, which all lie in one folder.

@@ -5,22 +5,28 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
 // What goes when there is too much. All of this is called with changing held, but for what is exported and
 // keepBound.
 
+// unlinksOpen reports whether a file that is open can lose its name: then it is evicted like any other, and counts
+// as held by its readers. On Windows it stays until they have closed it.
+const unlinksOpen = runtime.GOOS != "windows"
+
 func (s *FileSystem) keepBound() {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	s.evict(s.bound())
+	s.evict(s.bound(), unlinksOpen)
 }
 
-// evict removes least recently used variants until at most limit bytes are kept. What somebody is reading in
-// this process stays, and so does what cannot be removed.
-func (s *FileSystem) evict(limit int64) {
+// evict removes least recently used variants until at most limit bytes are kept. What somebody in this process is
+// reading goes last, if at all: even where it does, no room is gained before its readers have closed it. What
+// cannot be removed stays.
+func (s *FileSystem) evict(limit int64, alsoRead bool) {
 	stuck := make(map[*entry]bool)
-	for e := s.victim(limit, stuck); e != nil; e = s.victim(limit, stuck) {
+	for e := s.victim(limit, alsoRead, stuck); e != nil; e = s.victim(limit, alsoRead, stuck) {
 		if !s.giveUp(e) {
 			stuck[e] = true
 		}
@@ -28,19 +34,29 @@ func (s *FileSystem) evict(limit int64) {
 }
 
 // victim takes the least recently used variant out of use, or returns nil when there is no need.
-func (s *FileSystem) victim(limit int64, stuck map[*entry]bool) *entry {
+func (s *FileSystem) victim(limit int64, alsoRead bool, stuck map[*entry]bool) *entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.bytes <= limit {
 		return nil
 	}
+	var read *entry
 	for place := s.byUse.Front(); place != nil; place = place.Next() {
-		if e := place.Value.(*entry); e.readers == 0 && !stuck[e] {
+		e := place.Value.(*entry)
+		switch {
+		case e.pinned || stuck[e]:
+		case e.readers == 0:
 			e.leaving = true
 			return e
+		case read == nil:
+			read = e
 		}
 	}
-	return nil
+	if read == nil || !alsoRead {
+		return nil
+	}
+	read.leaving = true
+	return read
 }
 
 // giveUp removes a victim, unless another process has used it since. It reports whether there is any use in
@@ -92,7 +108,7 @@ func (s *FileSystem) makeRoom(n int64) bool {
 	before, limit := s.evictions, max(0, s.bytes-(n-free))
 	s.mu.Unlock()
 	// Once: a file system that gives space back late, or to somebody else, must not cost the whole store.
-	s.evict(limit)
+	s.evict(limit, false)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.evictions > before

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -74,26 +75,61 @@ func TestAPopularVariantIsNotMarkedOnEveryUse(t *testing.T) {
 	}
 }
 
-func TestWhatIsReadStays(t *testing.T) {
+func TestWhatIsReadGoesLast(t *testing.T) {
+	s, all := newStore(t, 300), ids(3)
+	s.put(all[0], 100)
+	s.put(all[1], 200)
+	s.open(all[0])
+	s.open(all[1]).Close() // used later, but nobody reads it
+	s.put(all[2], 150)
+	if kept := s.kept(all...); kept != "0 2" {
+		t.Errorf("kept %s, want 0 2", kept)
+	}
+	if held := s.Stats().HeldBytes; held != 0 {
+		t.Errorf("%d bytes are held beside the store, which has them all", held)
+	}
+}
+
+func TestWhatIsReadLosesItsNameAndCountsUntilItIsClosed(t *testing.T) {
 	s, all := newStore(t, 300), ids(3)
 	s.put(all[0], 100)
 	s.put(all[1], 200)
 	first, again := s.open(all[0]), s.open(all[0])
 
-	s.put(all[2], 250) // two of which would already be too much
-	if kept := s.kept(all...); kept != "0 2" {
-		t.Errorf("kept %s, want 0 2", kept)
-	}
-	checkWhole(t, first)
-	first.Close()
-	if kept := s.kept(all...); kept != "0 2" {
-		t.Errorf("with one of two readers left, kept %s, want 0 2", kept)
-	}
-	again.Close()
+	s.put(all[2], 250) // beside which nothing else can stay
 	if kept := s.kept(all...); kept != "2" {
-		t.Errorf("when nobody reads it any more, kept %s, want 2", kept)
+		t.Errorf("kept %s, want 2", kept)
 	}
 	s.checkAccounts()
+	checkWhole(t, first)
+	first.Close()
+	if held := s.Stats().HeldBytes; held != 100 {
+		t.Errorf("with one of two readers left, %d bytes are held, want 100", held)
+	}
+	checkWhole(t, again)
+	again.Close()
+	again.Close()
+	if held := s.Stats().HeldBytes; held != 0 {
+		t.Errorf("when nobody reads it any more, %d bytes are held", held)
+	}
+}
+
+func TestWhatIsDeletedOrReplacedCountsWhileItIsRead(t *testing.T) {
+	s, all := newStore(t, 1<<20), ids(3)
+	other := s.other()
+	for _, id := range all {
+		s.put(id, 100)
+		s.open(id)
+	}
+	must(t, s.Delete(all[0]))
+	s.put(all[1], 150)
+	must(t, other.Delete(all[2]))
+	if _, err := s.Stat(all[2]); !errors.Is(err, ErrNotFound) {
+		t.Fatal(err)
+	}
+	if held := s.Stats().HeldBytes; held != 300 {
+		t.Errorf("%d bytes are held, want those of three files", held)
+	}
 }
 
 func TestASmallerBoundHoldsAtOnce(t *testing.T) {
@@ -236,10 +272,13 @@ func TestClosingTwiceIsHarmless(t *testing.T) {
 	v, other := s.open(id), s.open(id)
 	v.Close()
 	v.Close() // and not for the other reader
-	s.SetMaxBytes(1)
-	if kept := s.kept(id); kept != "0" {
-		t.Error("it was evicted while it was read")
+	must(t, s.Delete(id))
+	if held := s.Stats().HeldBytes; held != 100 {
+		t.Errorf("%d bytes are held by the one that is open", held)
 	}
 	other.Close()
+	if held := s.Stats().HeldBytes; held != 0 {
+		t.Errorf("%d bytes are held by nobody", held)
+	}
 	s.checkAccounts()
 }

@@ -26,6 +26,8 @@ import (
 // may evict; its readers read on, since a file without a name stays as long as somebody has it open.
 type FileSystem struct {
 	dir     string
+	observe func(error)
+	ledger  *Ledger
 	staging *stagingArea
 	sweeper *time.Timer
 	system  system
@@ -41,16 +43,24 @@ type FileSystem struct {
 	bytes         int64
 	variants      map[ID]*entry
 	byUse         *list.List // of *entry, least recently used first
-	round         int        // how often the folder was counted
+	listings      map[fanID]listing
+	round         int // how often the folder was counted
 	evictions     int64
 	writeFailures int64
+	readFailures  int64
+	observed      time.Time // when the observer was last told of a failure to read
+	observedOnce  bool      // whether it was told that the folder has no attributes
 }
 
 // system is what the store asks of the world, for tests to answer otherwise.
 type system struct {
-	now    func() time.Time
-	free   func(path string) (n int64, known bool)
-	rename func(from, to string) error
+	now     func() time.Time
+	wall    func() time.Time // to compare with the times that files have; the same as now but in tests
+	free    func(path string) (n int64, known bool)
+	rename  func(from, to string) error
+	list    func(dir string) ([]string, error)
+	chmod   func(f *os.File, mode os.FileMode) error
+	chtimes func(path string, used, stored time.Time) error
 
 	sweepAgain time.Duration
 }
@@ -72,17 +82,29 @@ const (
 
 // OpenFileSystem opens the store in dir, making the folder when it is missing, and sweeps what dead processes
 // left behind. maxBytes bounds what is kept, counted in bytes of content.
-func OpenFileSystem(dir string, maxBytes int64) (*FileSystem, error) {
-	return openFileSystem(dir, maxBytes, system{now: time.Now, free: freeBytes, rename: os.Rename, sweepAgain: sweepAgain})
+//
+// observe is told of what nobody else reports, for the log: that the folder cannot be read, at most once a minute,
+// and once that it takes no modes or times of files. It is called from the goroutine that noticed, without a lock
+// held. It may be nil.
+func OpenFileSystem(dir string, maxBytes int64, observe func(error)) (*FileSystem, error) {
+	return openFileSystem(dir, maxBytes, observe, theSystem)
 }
 
-func openFileSystem(dir string, maxBytes int64, system system) (*FileSystem, error) {
+var theSystem = system{
+	now: time.Now, wall: time.Now, free: freeBytes, rename: os.Rename, list: readNames,
+	chmod: (*os.File).Chmod, chtimes: os.Chtimes, sweepAgain: sweepAgain,
+}
+
+func openFileSystem(dir string, maxBytes int64, observe func(error), system system) (*FileSystem, error) {
 	s := &FileSystem{
 		dir:      dir,
+		observe:  observe,
+		ledger:   NewLedger(maxBytes),
 		system:   system,
 		maxBytes: maxBytes,
 		variants: make(map[ID]*entry),
 		byUse:    list.New(),
+		listings: make(map[fanID]listing),
 	}
 	if err := s.open(); err != nil {
 		return nil, fmt.Errorf("opening the store: %w", err)
@@ -104,7 +126,7 @@ func (s *FileSystem) open() error {
 	if err := s.count(); err != nil {
 		return err
 	}
-	s.evict(s.maxBytes)
+	s.evict(s.maxBytes, unlinksOpen)
 	s.staging = &stagingArea{parent: parent, pattern: stagingPattern}
 	if err := s.staging.renew(); err != nil && !isFull(err) {
 		return err // on a full disk what is kept can still be served, and the first stage tries again
@@ -126,8 +148,12 @@ func (s *FileSystem) SetMaxBytes(n int64) {
 	s.mu.Lock()
 	s.maxBytes = n
 	s.mu.Unlock()
+	s.ledger.SetLimit(n)
 	s.keepBound()
 }
+
+// Ledger accounts for what readers hold beside what is kept: at most as much again.
+func (s *FileSystem) Ledger() *Ledger { return s.ledger }
 
 // Stats reads the totals.
 func (s *FileSystem) Stats() Stats {
@@ -137,8 +163,10 @@ func (s *FileSystem) Stats() Stats {
 		Files:         int64(len(s.variants)),
 		Bytes:         s.bytes,
 		MaxBytes:      s.maxBytes,
+		HeldBytes:     s.ledger.Held(),
 		Evictions:     s.evictions,
 		WriteFailures: s.writeFailures,
+		ReadFailures:  s.readFailures,
 	}
 }
 

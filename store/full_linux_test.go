@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // A full disk: a tmpfs of a megabyte in a mount namespace of its own, which vanishes with the process, where the
@@ -103,7 +102,7 @@ func (d madeUpDisk) system(s system) system {
 // testDiskFull renders more than the disk holds, into a store that may keep more than the disk holds.
 func testDiskFull(t *testing.T, dir string, disk disk) {
 	clock := newClock()
-	s, err := openFileSystem(dir, 1<<30, disk.system(system{clock.Now, freeBytes, os.Rename, time.Millisecond}))
+	s, err := openFileSystem(dir, 1<<30, nil, disk.system(testSystem(clock)))
 	must(t, err)
 	defer s.Close()
 	all := ids(60)
@@ -164,7 +163,7 @@ func testDiskFull(t *testing.T, dir string, disk disk) {
 		last--
 		err = render(all[last], 50<<10)
 	}
-	again, err := openFileSystem(dir, 1<<30, s.system)
+	again, err := openFileSystem(dir, 1<<30, nil, s.system)
 	must(t, err)
 	if again.Stats().Files < 10 {
 		t.Errorf("%d variants were kept", again.Stats().Files)

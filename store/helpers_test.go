@@ -65,10 +65,17 @@ func newStore(t testing.TB, maxBytes int64) *testStore {
 
 func openStore(t testing.TB, dir string, maxBytes int64, clock *clock) *testStore {
 	t.Helper()
-	s, err := openFileSystem(dir, maxBytes, system{clock.Now, freeBytes, os.Rename, time.Millisecond})
+	s, err := openFileSystem(dir, maxBytes, nil, testSystem(clock))
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
 	return &testStore{s, t, clock}
+}
+
+// testSystem is the real one, with the clock in the test's hand.
+func testSystem(clock *clock) system {
+	s := theSystem
+	s.now, s.sweepAgain = clock.Now, time.Millisecond
+	return s
 }
 
 // restart is what happens when the process ends and another begins.

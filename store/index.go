@@ -18,6 +18,8 @@ type entry struct {
 	used    time.Time
 	marked  time.Time // the use that the disk knows about
 	readers int
+	holding *Holding      // nil until the first reader comes
+	pinned  bool          // it was just put, and is not the one to go
 	leaving bool          // its file is being removed
 	round   int           // the count of the folder that last met it
 	place   *list.Element // in byUse; nil once forgotten
@@ -54,6 +56,22 @@ func (s *FileSystem) forget(e *entry) {
 	e.place = nil
 	delete(s.variants, e.id)
 	s.bytes -= e.size
+	if e.holding != nil {
+		e.holding.Hold() // whoever reads the file keeps it on the disk
+	}
+}
+
+// insertUsed adds an entry of a new ID where its last use places it, which is near the end.
+func (s *FileSystem) insertUsed(e *entry) {
+	place := s.byUse.Back()
+	for place != nil && place.Value.(*entry).used.After(e.used) {
+		place = place.Prev()
+	}
+	next := s.byUse.Front()
+	if place != nil {
+		next = place.Next()
+	}
+	s.insert(e, next)
 }
 
 // merge adds entries where their last use places them. Those that somebody discovered meanwhile are known.

@@ -14,7 +14,7 @@ import (
 // fanDigits is how many digits of the key name the folder that a variant lies in.
 const fanDigits = 2
 
-func (s *FileSystem) fanDir(id ID) string { return filepath.Join(s.dir, id.Scope, id.Key[:fanDigits]) }
+func (s *FileSystem) fanDir(id ID) string { return s.dirOf(id.fan()) }
 
 func (s *FileSystem) path(id ID, size int64) string {
 	return filepath.Join(s.fanDir(id), id.Key+"."+strconv.FormatInt(size, 10))
@@ -53,11 +53,11 @@ var errNoFolder = errors.New("not a folder")
 // namesOf lists the names of a variant: none or one, but for what was put there by hand, and for a moment while
 // another process replaces it.
 func (s *FileSystem) namesOf(id ID) ([]string, error) {
-	names, err := readNames(s.fanDir(id))
+	names, err := s.system.list(s.fanDir(id))
 	own := names[:0]
 	for _, name := range names {
 		if !strings.HasPrefix(name, id.Key) {
-			continue // before anything is parsed: this is the price of a miss
+			continue // before anything is parsed
 		}
 		if key, _, ok := parseName(name); ok && key == id.Key {
 			own = append(own, name)

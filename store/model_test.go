@@ -31,16 +31,19 @@ func (m *model) bytes() (n int64) {
 	return n
 }
 
-// evict removes what was used longest ago and nobody reads, until the rest is within the bound.
-func (m *model) evict() {
+// evict removes what was used longest ago, of what nobody reads and then of the rest, until what is left is within
+// the bound.
+func (m *model) evict(pinned *modelFile) {
 	var byUse []*modelFile
 	for _, f := range m.files {
 		byUse = append(byUse, f)
 	}
 	slices.SortFunc(byUse, func(a, b *modelFile) int { return a.used.Compare(b.used) })
-	for _, f := range byUse {
-		if m.bytes() > m.bound && f.readers == 0 {
-			delete(m.files, f.id)
+	for _, read := range []bool{false, true} {
+		for _, f := range byUse {
+			if m.bytes() > m.bound && f != pinned && (f.readers > 0) == read {
+				delete(m.files, f.id)
+			}
 		}
 	}
 }
@@ -87,7 +90,7 @@ func aSize(rt *rapid.T) int         { return rapid.IntRange(1, 600).Draw(rt, "si
 func newWorld(t *testing.T, dir string) *world {
 	clock := newClock()
 	start := func(bound int64) *testStore {
-		s, err := openFileSystem(dir, bound, system{clock.Now, freeBytes, os.Rename, time.Millisecond})
+		s, err := openFileSystem(dir, bound, nil, testSystem(clock))
 		must(t, err)
 		return &testStore{s, t, clock}
 	}
@@ -127,9 +130,8 @@ func (w *world) put(rt *rapid.T, id ID, size int) {
 		return
 	}
 	must(w.t, err)
-	w.files[id] = &modelFile{id, size, used, 1} // one, so that it is not the one to go
-	w.evict()
-	w.files[id].readers--
+	w.files[id] = &modelFile{id, size, used, 0}
+	w.evict(w.files[id])
 }
 
 func (w *world) use(rt *rapid.T, id ID) {
@@ -169,7 +171,7 @@ func (w *world) letGo(rt *rapid.T) {
 	w.open = slices.Delete(w.open, i, i+1)
 	v.Close()
 	if v.file.readers--; v.file.readers == 0 {
-		w.evict()
+		w.evict(nil)
 	}
 }
 
@@ -186,7 +188,7 @@ func (w *world) setBound(bound int64) {
 	w.settle()
 	w.store.SetMaxBytes(bound)
 	w.bound = bound
-	w.evict()
+	w.evict(nil)
 }
 
 // restart ends the process: nobody reads any more.
@@ -197,10 +199,10 @@ func (w *world) restart() {
 		v.file.readers--
 	}
 	w.open = nil
-	s, err := openFileSystem(w.store.dir, w.bound, w.store.system)
+	s, err := openFileSystem(w.store.dir, w.bound, nil, w.store.system)
 	must(w.t, err)
 	w.store = &testStore{s, w.t, w.store.clock}
-	w.evict()
+	w.evict(nil)
 }
 
 func (w *world) otherPut(id ID, size int) {

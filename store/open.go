@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"time"
@@ -11,8 +10,8 @@ import (
 // openAttempts is how often a file may be gone, replaced by another process, between our looking and opening.
 const openAttempts = 3
 
-// Open opens a variant. One that this process knows costs no more than opening its file; for one that it does
-// not know, the folder it would lie in is listed.
+// Open opens a variant. One that this process knows costs no more than opening its file; one that it does not
+// know costs a look at the folder it would lie in, which is listed when it has changed.
 func (s *FileSystem) Open(id ID) (*Variant, error) {
 	if !id.Valid() {
 		return nil, ErrBadID
@@ -20,15 +19,20 @@ func (s *FileSystem) Open(id ID) (*Variant, error) {
 	for range openAttempts {
 		e, info, markDue := s.use(id)
 		if e == nil {
-			if !s.discover(id) {
+			found, err := s.discover(id)
+			if err != nil {
+				return nil, s.unreadable(err)
+			}
+			if !found {
 				return nil, ErrNotFound
 			}
 			continue
 		}
 		f, err := openWhole(s.path(id, info.Size), info.Size)
 		if err != nil {
-			if err := s.useFailed(e, err); err != nil {
-				return nil, fmt.Errorf("opening a variant: %w", err)
+			s.unuse(e)
+			if err := s.missed(e, err); err != nil {
+				return nil, s.unreadable(err)
 			}
 			continue
 		}
@@ -37,7 +41,7 @@ func (s *FileSystem) Open(id ID) (*Variant, error) {
 			// evicted somewhat early.
 			_ = os.Chtimes(f.Name(), info.LastUsed, time.Time{})
 		}
-		return NewVariant(info, f, func() { s.release(e, f) }), nil
+		return s.opened(e, info, f), nil
 	}
 	return nil, ErrNotFound
 }
@@ -52,6 +56,9 @@ func (s *FileSystem) use(id ID) (e *entry, info Info, markDue bool) {
 		return nil, Info{}, false
 	}
 	e.readers++
+	if e.holding == nil {
+		e.holding = s.ledger.Holding(e.size)
+	}
 	if now := s.system.now(); now.After(e.used) { // the clock may have been set back
 		e.used = now
 	}
@@ -62,25 +69,43 @@ func (s *FileSystem) use(id ID) (e *entry, info Info, markDue bool) {
 	return e, e.info(), markDue
 }
 
-// useFailed takes a reader back whose file could not be opened. It forgets the variant when it is not there any
-// more, and returns the error of any other failure: that the process has no descriptor left, say, is no reason to
-// forget what the disk holds. A broken file is removed by the look at the disk that follows.
-func (s *FileSystem) useFailed(e *entry, err error) error {
-	gone := errors.Is(err, errBroken) || errors.Is(err, fs.ErrNotExist)
+// unuse takes a reader back that use counted.
+func (s *FileSystem) unuse(e *entry) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	e.readers--
-	if gone {
-		s.forget(e)
-	}
-	s.mu.Unlock()
-	if gone {
-		return nil
-	}
-	return err
 }
 
-func (s *FileSystem) release(e *entry, f *os.File) {
-	f.Close()
+// missed takes a variant out of the index whose file is gone or broken, and returns the error of any other failure:
+// that the process has no descriptor left, say, is no reason to forget what the disk holds.
+func (s *FileSystem) missed(e *entry, err error) error {
+	broken := errors.Is(err, errBroken)
+	if !broken && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	s.mu.Lock()
+	s.forget(e)
+	s.mu.Unlock()
+	if broken {
+		s.discard(e.id, e.size)
+	}
+	return nil
+}
+
+// opened is a variant whose reader has been counted.
+func (s *FileSystem) opened(e *entry, info Info, f *os.File) *Variant {
+	r := &reading{file: f}
+	reader := e.holding.Read(r.at, r.end)
+	v := NewVariant(info, f, func() {
+		f.Close()
+		reader.Close()
+		s.release(e)
+	})
+	v.watch = r.watch
+	return v
+}
+
+func (s *FileSystem) release(e *entry) {
 	s.mu.Lock()
 	e.readers--
 	over := e.readers == 0 && s.bytes > s.maxBytes
@@ -107,66 +132,59 @@ func openWhole(path string, size int64) (*os.File, error) {
 	return f, nil
 }
 
-// discover looks on the disk for a variant that another process put there, and adds it to the index.
-func (s *FileSystem) discover(id ID) bool {
-	names, _ := s.namesOf(id) // a folder that cannot be listed has nothing to offer
-	for _, name := range names {
-		_, size, _ := parseName(name)
-		s.mu.Lock()
-		known := s.variants[id]
-		if known != nil {
-			s.mu.Unlock()
-			return !known.leaving
-		}
-		// Looked at with mu held, so that a variant that is just being evicted is not remembered for ever.
-		e, err := s.readEntry(id, size)
-		if err == nil {
-			s.remember(e)
-		}
-		s.mu.Unlock()
-		if err == nil {
-			return true
-		}
-		if errors.Is(err, errBroken) {
-			s.discard(id, size)
-		}
-	}
-	return false
-}
-
-// Stat tells what is known about a variant.
+// Stat tells what is known about a variant whose file is there.
 func (s *FileSystem) Stat(id ID) (Info, error) {
 	if !id.Valid() {
 		return Info{}, ErrBadID
 	}
-	s.mu.Lock()
-	e := s.variants[id]
-	if e != nil {
-		defer s.mu.Unlock()
-		if e.leaving {
-			return Info{}, ErrNotFound
+	for range openAttempts {
+		s.mu.Lock()
+		e := s.variants[id]
+		if e == nil || e.leaving {
+			s.mu.Unlock()
+			found, err := s.discover(id)
+			if err != nil {
+				return Info{}, s.unreadable(err)
+			}
+			if !found {
+				return Info{}, ErrNotFound
+			}
+			continue
 		}
-		return e.info(), nil
-	}
-	s.mu.Unlock()
-	names, _ := s.namesOf(id)
-	for _, name := range names {
-		_, size, _ := parseName(name)
-		if e, err := s.readEntry(id, size); err == nil {
-			return e.info(), nil
+		info := e.info()
+		s.mu.Unlock()
+		file, err := os.Lstat(s.path(id, info.Size))
+		if err == nil && !isWhole(file, info.Size) {
+			err = errBroken
+		}
+		if err == nil {
+			return info, nil
+		}
+		if err := s.missed(e, err); err != nil {
+			return Info{}, s.unreadable(err)
 		}
 	}
 	return Info{}, ErrNotFound
 }
 
 // List finds the variants with this key in every scope.
-func (s *FileSystem) List(key string) []Info {
-	var infos []Info
-	scopes, _ := readNames(s.dir)
+func (s *FileSystem) List(key string) (infos []Info, err error) {
+	scopes, err := s.system.list(s.dir)
+	if err != nil {
+		return nil, s.unreadable(err)
+	}
 	for _, scope := range scopes {
-		if info, err := s.Stat(ID{Scope: scope, Key: key}); err == nil {
+		id := ID{Scope: scope, Key: key}
+		if !id.Valid() {
+			continue
+		}
+		info, statErr := s.Stat(id)
+		switch {
+		case statErr == nil:
 			infos = append(infos, info)
+		case !errors.Is(statErr, ErrNotFound):
+			err = errors.Join(err, statErr)
 		}
 	}
-	return infos
+	return infos, err
 }

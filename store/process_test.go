@@ -58,7 +58,7 @@ func kill(t *testing.T, cmd *exec.Cmd) {
 
 // churn stages, puts, opens and evicts, as often as it is told, and checks what it opens.
 func churn(dir string, times int) error {
-	s, err := OpenFileSystem(dir, childBound)
+	s, err := OpenFileSystem(dir, childBound, nil)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func tryOpen(s Store, id ID) error {
 
 // leaveStage has something staged, in the store and outside, until it is killed.
 func leaveStage(dir string) error {
-	s, err := OpenFileSystem(dir, childBound)
+	s, err := OpenFileSystem(dir, childBound, nil)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,10 @@ func (s *FileSystem) put(id ID, path string) error {
 	}
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	older, _ := s.namesOf(id) // what cannot be listed stays for the next count
+	older, err := s.namesOf(id)
+	if err != nil {
+		_ = s.unreadable(err) // what cannot be listed stays for the next count
+	}
 	target := s.path(id, e.size)
 	if err := s.place(path, target); err != nil {
 		return err
@@ -52,12 +55,12 @@ func (s *FileSystem) put(id ID, path string) error {
 
 	s.mu.Lock()
 	s.remember(e)
-	e.readers++ // the newest of all is not the one to go
+	e.pinned = true // the newest of all is not the one to go
 	s.mu.Unlock()
 	s.recount()
-	s.evict(s.bound())
+	s.evict(s.bound(), unlinksOpen)
 	s.mu.Lock()
-	e.readers--
+	e.pinned = false
 	s.mu.Unlock()
 	return nil
 }
@@ -80,12 +83,11 @@ func (s *FileSystem) seal(id ID, path string) (*entry, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if err := f.Chmod(0o600); err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		return nil, err
-	}
 	now := s.system.now()
-	if err := os.Chtimes(path, now, now); err != nil {
-		return nil, err
+	if err := errors.Join(s.system.chmod(f, 0o600), s.system.chtimes(path, now, now)); err != nil {
+		// CIFS, FAT and mounts of another user's refuse this. The folders keep others out, and the times are
+		// nearly right as they are; a disk that fails altogether says so when it is synced.
+		s.withoutAttributes(err)
 	}
 	if err := f.Sync(); err != nil {
 		return nil, err

@@ -13,10 +13,16 @@ type Stage struct {
 	after func() error // what there is to do when the folder is gone; may be nil
 }
 
+// NewStage is for implementations of Store. dir is a folder that is empty, and this stage's alone: a render writes
+// into it, and Put is given a file in it. The path must be absolute, since the programs that write there run
+// elsewhere. after, where it is not nil, is called when the folder has been removed, to give back what the stage
+// holds beside it; its error is Remove's.
+func NewStage(dir string, after func() error) *Stage { return &Stage{dir: dir, after: after} }
+
 // Dir is the folder's path. The folder is empty at first.
 func (s *Stage) Dir() string { return s.dir }
 
-// Remove deletes the folder with all that is left in it.
+// Remove deletes the folder with all that is left in it. It is called once.
 func (s *Stage) Remove() error {
 	err := os.RemoveAll(s.dir)
 	if s.after != nil {
@@ -36,7 +42,7 @@ func TempStage() (*Stage, error) {
 	sweepTemp()
 	area, err := newStagingArea(os.TempDir(), tempPattern)
 	if err != nil {
-		return nil, fmt.Errorf("making a folder to render into: %w", err)
+		return nil, fmt.Errorf("making a folder to render into, among the temporary files (TMPDIR): %w", err)
 	}
 	stage, err := area.stage()
 	if err != nil {

@@ -203,7 +203,9 @@ func TestWhatWasLockedForAMomentIsSweptLater(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := openFileSystem(dir, 1<<20, system{time.Now, freeBytes, os.Rename, 200 * time.Millisecond})
+	late := theSystem
+	late.sweepAgain = 200 * time.Millisecond
+	s, err := openFileSystem(dir, 1<<20, nil, late)
 	if err != nil {
 		t.Fatal(err)
 	}

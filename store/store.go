@@ -58,16 +58,28 @@ type Info struct {
 	LastUsed time.Time // of what comes with an open variant: this use
 }
 
-// Variant is a finished variant, open for reading. Close it: the store evicts nothing that is open. Several may
+// Variant is a finished variant, open for reading. Close it: what is open takes room, evicted or not. Several may
 // be open of one ID, each with its own position.
 type Variant struct {
 	Info
 	Content io.ReadSeeker // an *os.File where the store is a folder, so that it can be sent without copying
 	close   func()
+	watch   func(position func() int64, letGo func()) // nil where readers are never let go
 }
 
 // Close gives the variant back to the store. Closing twice is harmless.
 func (v *Variant) Close() { v.close() }
+
+// Watch has letGo called when the store cannot wait for this reader any more: its file was evicted, the reader has
+// stood still, and the room is needed. Reading Content fails from then on, so letGo need only end what keeps the
+// reader from reading. It is called from another goroutine, maybe more than once, and not after Close; it must not
+// call the variant. position, where it is not nil, tells where the reader is, from 0; else it is where Content stands.
+// Some stores let nobody go. Watch is called at most once.
+func (v *Variant) Watch(position func() int64, letGo func()) {
+	if v.watch != nil {
+		v.watch(position, letGo)
+	}
+}
 
 // NewVariant is for implementations of Store. release is called once.
 func NewVariant(info Info, content io.ReadSeeker, release func()) *Variant {
@@ -78,15 +90,22 @@ func NewVariant(info Info, content io.ReadSeeker, release func()) *Variant {
 type Stats struct {
 	Files, Bytes  int64
 	MaxBytes      int64
+	HeldBytes     int64 // what takes room beside Bytes, since somebody reads it still
 	Evictions     int64 // since the process began
-	WriteFailures int64 // since the process began
+	WriteFailures int64 // variants that could not be put, since the process began
+	ReadFailures  int64 // looks that failed, so that nobody knows what is there; since the process began
 }
 
 // Store keeps finished variants. Its methods may be called concurrently.
+//
+// ErrNotFound means that the store was asked and has no such variant. Any other error of Open, Stat or List means
+// that it could not be asked. Whoever wanted the variant then renders it, and nobody sees the error: so the store
+// counts it in its Stats and has it logged.
 type Store interface {
 	// Open opens a variant, or returns ErrNotFound. It counts as a use.
 	Open(id ID) (*Variant, error)
-	// Stat tells what is known about a variant, or returns ErrNotFound. It does not count as a use.
+	// Stat looks whether a variant is there and what is known about it, or returns ErrNotFound. It does not
+	// count as a use.
 	Stat(id ID) (Info, error)
 	// Stage makes a private folder to render into. Put is cheap for files in it.
 	Stage() (*Stage, error)
@@ -99,8 +118,9 @@ type Store interface {
 	// MakeRoom gives up least recently used variants until about n bytes are free on the medium, for somebody
 	// who found it full. It reports whether to try again: that many are free now, or at least some were given up.
 	MakeRoom(n int64) bool
-	// List finds the variants with this key, whatever their scope.
-	List(key string) []Info
+	// List finds the variants with this key, whatever their scope. It returns what it has found even where it
+	// could not look everywhere.
+	List(key string) ([]Info, error)
 	// Stats reads the totals.
 	Stats() Stats
 }

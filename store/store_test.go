@@ -54,7 +54,7 @@ func TestOnlyWellFormedIDsNameAnything(t *testing.T) {
 			mustBe(t, tryPut(s, id, 100), ErrBadID)
 		})
 	}
-	if infos := s.List("../" + good.Key[3:]); len(infos) != 0 {
+	if infos, _ := s.List("../" + good.Key[3:]); len(infos) != 0 {
 		t.Errorf("List found %v", infos)
 	}
 	if after := len(filesIn(t, s.dir)); after != before {
@@ -77,8 +77,8 @@ func TestListFindsEveryScope(t *testing.T) {
 	s.put(id, 10)
 	s.put(elsewhere, 20)
 	write(t, filepath.Join(s.dir, "a folder of somebody's", "file"), nil)
-	if infos := s.List(id.Key); len(infos) != 2 || infos[0].Size+infos[1].Size != 30 {
-		t.Errorf("List found %v", infos)
+	if infos, err := s.List(id.Key); err != nil || len(infos) != 2 || infos[0].Size+infos[1].Size != 30 {
+		t.Errorf("List found %v, %v", infos, err)
 	}
 }
 
