@@ -91,10 +91,14 @@ func (h *Handler) readFixedStored(ctx context.Context, paths []string) (*variant
 	if kept == nil {
 		return nil, errNotFound(source.ErrNotFound)
 	}
+	known := h.knowable(kept)
 	options := h.fixed.Canonical()
 	scope := scopeOf(urlapi.SchemeLocal, h.sources[urlapi.SchemeLocal])
 	for _, path := range paths {
 		id := store.ID{Scope: scope, Key: urlapi.CacheKey(options, urlapi.SchemeLocal+"://"+path)}
+		if known != nil && !known(id) {
+			continue
+		}
 		switch _, err := kept.Stat(id); {
 		case err == nil:
 			return h.fixedVariant(ctx, path)
@@ -103,6 +107,21 @@ func (h *Handler) readFixedStored(ctx context.Context, paths []string) (*variant
 		}
 	}
 	return nil, errNotFound(source.ErrNotFound)
+}
+
+// searchInterval is how often a store is asked for all that a path may mean.
+const searchInterval = 100 * time.Millisecond
+
+// knowable returns what says without looking at the disk that a variant is not stored, or nil, where the store is to be
+// asked. It takes a look at the disk to find what another process that shares the store has just put there; that is not
+// done for each of a flood of paths that lead nowhere.
+func (h *Handler) knowable(kept store.Store) func(store.ID) bool {
+	index, ok := kept.(interface{ Known(store.ID) bool })
+	last, now := h.searched.Load(), time.Now().UnixNano()
+	if !ok || now-last > int64(searchInterval) && h.searched.CompareAndSwap(last, now) {
+		return nil
+	}
+	return index.Known
 }
 
 // candidates are the sources that a path may mean, the likeliest first. folded is the path in canonical form.

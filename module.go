@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -76,6 +77,7 @@ type Handler struct {
 	sources      map[string]SourceModule
 	keyring      urlapi.Keyring
 	fixed        *urlapi.Options
+	searched     atomic.Int64 // when the store was last asked for all that a path of a fixed variant may mean
 	defaultClass admission.Class
 	logger       *zap.Logger
 }

@@ -363,8 +363,52 @@ func BenchmarkWhatIsNotThere(b *testing.B) {
 	}
 }
 
+// askedStore counts what a store is asked.
+type askedStore struct {
+	*pooledStore
+	stats, known int
+}
+
+func (s *askedStore) Stat(id store.ID) (store.Info, error) {
+	s.stats++
+	return s.pooledStore.Stat(id)
+}
+
+func (s *askedStore) Known(id store.ID) bool {
+	s.known++
+	return s.pooledStore.Known(id)
+}
+
+// S7, R12: a flood of paths that lead nowhere has the store look at its disk a few times a second, and only where the
+// site keeps variants of sources that are gone.
+func TestWhatIsNotThereIsHardlyLookedForInTheStore(t *testing.T) {
+	for _, freshness := range []string{freshnessRevalidate, freshnessImmutable} {
+		h := fixedHandler(t, freshness, "")
+		kept, err := h.app.openStore()
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := &askedStore{pooledStore: kept.(*pooledStore)}
+		h.app.openStore = func() (store.Store, error) { return asked, nil }
+		began := time.Now()
+		for i := range 200 {
+			if _, err := h.readFixed(t.Context(), fmt.Sprintf("missing-%d.opus", i)); !errors.Is(err, source.ErrNotFound) {
+				t.Fatal(err)
+			}
+		}
+		searches := int(time.Since(began)/searchInterval) + 1
+		each := len(h.candidates("missing.opus", "missing.opus"))
+		switch {
+		case freshness == freshnessRevalidate && asked.stats+asked.known > 0:
+			t.Errorf("%s: the store was asked %d times", freshness, asked.stats+asked.known)
+		case freshness == freshnessImmutable && (asked.stats == 0 || asked.stats > searches*each):
+			t.Errorf("%s: %d looks at the disk for %d searches of %d candidates", freshness, asked.stats, searches, each)
+		}
+	}
+}
+
 // fixedHandler is a site of one fixed variant without a server.
-func fixedHandler(b *testing.B, freshness, folder string) *Handler {
+func fixedHandler(b testing.TB, freshness, folder string) *Handler {
 	b.Helper()
 	root := b.TempDir()
 	if err := os.MkdirAll(filepath.Join(root, folder), 0o700); err != nil {
@@ -378,10 +422,12 @@ func fixedHandler(b *testing.B, freshness, folder string) *Handler {
 	if err != nil {
 		b.Fatal(err)
 	}
-	kept, err := holdStore(b.TempDir(), 1<<20)
+	dir := b.TempDir()
+	kept, err := holdStore(dir, 1<<20)
 	if err != nil {
 		b.Fatal(err)
 	}
+	b.Cleanup(func() { releaseStore(dir) })
 	app := &App{openStore: func() (store.Store, error) { return kept, nil }}
 	app.setDefaults()
 	return &Handler{app: app, Freshness: freshness, fixed: &options, sources: map[string]SourceModule{"local": &LocalSource{root: root, local: local}}}

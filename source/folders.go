@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -140,12 +139,18 @@ type listing struct {
 // find returns the paths, all of files in this folder, that there may be something at.
 func (fs *folders) find(f *folder, paths []string) (found []string, err error) {
 	names := fs.names(f)
+	var buffer [maxFoldedName]byte
 	for _, p := range paths {
-		name, exists := path.Base(p), false
+		if len(p) > maxPathBytes {
+			continue
+		}
+		_, name := split(p)
 		// Where names are compared without regard to case or to how accents are composed, this has to find what
 		// opening would find. Letters beyond ASCII are left to the file system, then.
-		if names != nil && isASCII(name) {
-			_, exists = names[foldCase(name)]
+		folded, ok := foldASCII(buffer[:0], name)
+		exists := false
+		if names != nil && ok {
+			_, exists = names[string(folded)]
 		} else if exists, err = fs.exists(f, name); err != nil {
 			return nil, err
 		}
@@ -157,6 +162,9 @@ func (fs *folders) find(f *folder, paths []string) (found []string, err error) {
 }
 
 func (fs *folders) exists(f *folder, name string) (bool, error) {
+	if name == "." || checkPath(name) != "" {
+		return false, nil
+	}
 	err := fs.system.lookUp(f.Root, name)
 	if err == nil {
 		return true, nil
@@ -201,23 +209,30 @@ func index(names []string) map[string]struct{} {
 	return folded
 }
 
-// foldCase makes names equal that differ in case alone. To upper case first: there are letters, such as the Kelvin sign,
-// that are not ASCII until they are folded.
-func foldCase(name string) string {
-	if isASCII(name) {
-		return strings.ToLower(name)
+// maxFoldedName is the longest name that file systems take.
+const maxFoldedName = 255
+
+// foldASCII writes a name in lower case to buffer; ok says that it is ASCII, and not too long.
+func foldASCII(buffer []byte, name string) (folded []byte, ok bool) {
+	if len(name) > maxFoldedName {
+		return nil, false
 	}
-	return strings.ToLower(strings.ToUpper(name))
+	for i := range len(name) {
+		c := name[i]
+		if c >= utf8.RuneSelf {
+			return nil, false
+		}
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		buffer = append(buffer, c)
+	}
+	return buffer, true
 }
 
-func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
-}
+// foldCase makes names equal that differ in case alone. To upper case first: there are letters, such as the Kelvin sign,
+// that are not ASCII until they are folded.
+func foldCase(name string) string { return strings.ToLower(strings.ToUpper(name)) }
 
 // system is what is asked of the operating system, for tests to count and to answer otherwise. None of it waits for
 // anything but the file system: not for the other end of a FIFO, nor for a device.

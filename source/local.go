@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -148,9 +146,10 @@ func (l *Local) Existing(ctx context.Context, paths []string) ([]string, error) 
 func (l *Local) existing(root *folder, paths []string) ([]string, error) {
 	var found []string
 	for start := 0; start < len(paths); {
-		dir := path.Dir(paths[start])
+		dir, name := split(paths[start])
+		folder := paths[start][:len(paths[start])-len(name)] // with its slash
 		end := start + 1
-		for end < len(paths) && path.Dir(paths[end]) == dir {
+		for end < len(paths) && strings.HasPrefix(paths[end], folder) && strings.IndexByte(paths[end][len(folder):], '/') < 0 {
 			end++
 		}
 		some, err := l.existingIn(root, dir, paths[start:end])
@@ -166,11 +165,24 @@ func (l *Local) existing(root *folder, paths []string) ([]string, error) {
 	return found, nil
 }
 
+// split is path.Split, with "." for the root and no slash at the end.
+func split(path string) (dir, name string) {
+	i := strings.LastIndexByte(path, '/')
+	if i < 0 {
+		return ".", path
+	}
+	return path[:i], path[i+1:]
+}
+
 // existingIn looks for paths that are all in one folder.
 func (l *Local) existingIn(root *folder, dir string, paths []string) (found []string, err error) {
 	in := root
 	if dir != "." {
-		if reason := checkPath(dir); reason != "" {
+		reason := checkPath(dir)
+		if reason == "" && strings.Count(dir, "/")+1 >= maxPathComponents {
+			reason = "path too deep"
+		}
+		if reason != "" {
 			return nil, fmt.Errorf("%w: %s", ErrNotFound, reason)
 		}
 		in, _, err = l.folders.use(dir, root.until, func() (*os.Root, error) {
@@ -181,7 +193,6 @@ func (l *Local) existingIn(root *folder, dir string, paths []string) (found []st
 		}
 		defer l.folders.release(in)
 	}
-	paths = slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return checkPath(p) != "" })
 	return l.folders.find(in, paths)
 }
 
