@@ -1,8 +1,11 @@
 package ffmpeg
 
 import (
+	"bytes"
 	"os"
 	"strconv"
+	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,4 +34,21 @@ func bound(pid int, maxFile int64) {
 		limit(unix.RLIMIT_FSIZE, uint64(maxFile))
 	}
 	_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("500"), 0)
+}
+
+// processorTime is how much of the processor a process has used, all its threads together.
+func processorTime(pid int) time.Duration {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0
+	}
+	// The second field is the name, in parentheses, and may hold anything; utime and stime are the 14th and 15th.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.ParseInt(fields[11], 10, 64)
+	system, _ := strconv.ParseInt(fields[12], 10, 64)
+	const tick = time.Second / 100 // USER_HZ is 100 on all of Linux's architectures
+	return time.Duration(user+system) * tick
 }

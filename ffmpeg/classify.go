@@ -139,8 +139,9 @@ var (
 // decodingWords are complaints about single frames.
 var decodingWords = []string{"Error while decoding", "packet to decoder", "Decoding error", "packet in decoder"}
 
-// memoryWords is what a program says that may not have more memory.
-const memoryWords = "Cannot allocate memory"
+// memoryWords is what a program says that may not have more memory. Where it is we who bound that (see bound), the
+// source wanted more than any audio needs; that no thread can be made follows from it.
+var memoryWords = []string{"Cannot allocate memory", "Error opening memory stream"}
 
 // classesByText are other messages that tell a class.
 var classesByText = []struct {
@@ -159,6 +160,9 @@ func toldBy(lines []complaint) Class {
 	told := map[Class]bool{}
 	for _, line := range lines {
 		told[line.tells()] = true
+		if memoryBounded && containsAny(line.text, memoryWords) {
+			return Undecodable
+		}
 	}
 	for _, class := range []Class{NoSpace, TooLarge, Exhausted, Unavailable, Failed, NotFound, Undecodable, NoSound} {
 		if told[class] {
@@ -182,10 +186,7 @@ func (c complaint) tells() Class {
 		return Failed
 	case c.own() && endsWith(c.text, unavailableWords):
 		return Unavailable
-	case c.own() && endsWith(c.text, []string{memoryWords}):
-		if memoryBounded {
-			return Undecodable // more than any audio needs
-		}
+	case c.own() && endsWith(c.text, memoryWords):
 		return Exhausted
 	}
 	for _, known := range classesByText {
@@ -201,7 +202,7 @@ func (c complaint) tells() Class {
 // decoders about damaged frames are none of these. "" where there is nothing of the kind.
 func brokenOff(stderr []byte) Class {
 	switch class := toldBy(complaints(stderr)); class {
-	case NoSpace, TooLarge, Exhausted, Unavailable, Failed:
+	case NoSpace, TooLarge, Exhausted, Unavailable, Failed, Undecodable:
 		return class
 	}
 	return ""

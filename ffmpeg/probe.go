@@ -31,8 +31,10 @@ type Source struct {
 
 // Probe asks ffprobe for the facts about a source. A failure is an *Error, and so is a source that is no audio.
 func Probe(ctx context.Context, run Run, source Source) (Facts, error) {
-	answer := bounded{limit: probeOutputLimit}
-	stderr, err := run(ctx, FFprobe, ProbeArgs(source.Protocols, source.URL), &answer)
+	reading, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	answer := bounded{limit: probeOutputLimit, exceeded: func() { cancel(errFlood) }}
+	stderr, err := run(reading, FFprobe, ProbeArgs(source.Protocols, source.URL), &answer)
 	if err == nil && answer.full {
 		err = errFlood
 	}
@@ -105,11 +107,18 @@ type bounded struct {
 	content []byte
 	limit   int
 	full    bool
+
+	exceeded func() // called when the first byte is dropped; may be nil
 }
 
 func (b *bounded) Write(p []byte) (int, error) {
 	room := b.limit - len(b.content)
-	b.full = b.full || len(p) > room
+	if len(p) > room && !b.full {
+		b.full = true
+		if b.exceeded != nil {
+			b.exceeded()
+		}
+	}
 	b.content = append(b.content, p[:min(len(p), room)]...)
 	return len(p), nil
 }

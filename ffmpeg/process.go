@@ -24,6 +24,10 @@ const killGrace = 2 * time.Second
 // is in an uninterruptible sleep.
 const unkillable = 3 * time.Second
 
+// openingTime is how much of the processor ffmpeg may use before it has opened its source, and ffprobe in all. Honest
+// sources take less than a second; some that hold hundreds of thousands of tags take hours.
+const openingTime = 3 * time.Second
+
 // ErrNotRunnable: a program could not even be started.
 var ErrNotRunnable = errors.New("the program cannot be run")
 
@@ -45,6 +49,10 @@ type Process struct {
 
 	// MaxFile is how large a file it may write, in bytes; 0 is no bound. See bound.
 	MaxFile int64
+
+	// Opened is closed once the process has opened the source. Until then, or to its end where there is no such
+	// moment, it may use openingTime of the processor; one that exceeds it is killed, and Run returns errFlood.
+	Opened <-chan struct{}
 
 	kill func(leader *os.Process) // killGroup; tests have another
 }
@@ -75,7 +83,7 @@ func (p *Process) Run(ctx context.Context) error {
 		return err
 	case <-running.left:
 		running.streams.detach()
-		return fmt.Errorf("%w, and the process cannot be killed", context.Cause(ctx))
+		return fmt.Errorf("%w, and the process cannot be killed", running.asked)
 	}
 }
 
@@ -83,7 +91,7 @@ func (p *Process) Run(ctx context.Context) error {
 type run struct {
 	process *Process
 	streams pipes
-	asked   bool          // to end, before it had ended; to be read once the process is reaped
+	asked   error         // why the process was asked to end, before it had ended; to be read once it is reaped
 	left    chan struct{} // closed when the process was killed and goes on
 }
 
@@ -122,8 +130,8 @@ func (r *run) run(ctx context.Context) error {
 		<-stopped
 	})
 	r.streams.wait()
-	if r.asked {
-		return context.Cause(ctx)
+	if r.asked != nil {
+		return r.asked
 	}
 	if bug := r.streams.bug(); bug != nil {
 		return bug // what was written has not been understood
@@ -143,19 +151,18 @@ func startError(err error) error {
 
 // stopGroup ends the process group when ctx does, gently first.
 func (r *run) stopGroup(ctx context.Context, leader *os.Process, exited <-chan struct{}) {
-	select {
-	case <-exited:
+	if !r.awaitStop(ctx, leader.Pid, exited) {
 		return
-	case <-ctx.Done():
 	}
-	r.asked = true
-	terminateGroup(leader)
 	timer := time.NewTimer(killGrace)
 	defer timer.Stop()
-	select {
-	case <-exited:
-		return
-	case <-timer.C:
+	if !errors.Is(r.asked, errFlood) { // which is told by a process that does not listen
+		terminateGroup(leader)
+		select {
+		case <-exited:
+			return
+		case <-timer.C:
+		}
 	}
 	kill := killGroup
 	if r.process.kill != nil {
@@ -167,6 +174,30 @@ func (r *run) stopGroup(ctx context.Context, leader *os.Process, exited <-chan s
 	case <-exited:
 	case <-timer.C:
 		close(r.left)
+	}
+}
+
+// awaitStop blocks until the process has ended, or there is a reason to end it.
+func (r *run) awaitStop(ctx context.Context, pid int, exited <-chan struct{}) (stop bool) {
+	opened := r.process.Opened
+	look := time.NewTicker(time.Second)
+	defer look.Stop()
+	for {
+		select {
+		case <-exited:
+			return false
+		case <-ctx.Done():
+			r.asked = context.Cause(ctx)
+			return true
+		case <-opened:
+			look.Stop()
+			opened = nil
+		case <-look.C:
+			if processorTime(pid) > openingTime {
+				r.asked = errFlood
+				return true
+			}
+		}
 	}
 }
 

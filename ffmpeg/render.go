@@ -51,6 +51,10 @@ func (t Tools) Render(ctx context.Context, plan Plan, in Input, out Output, limi
 		return startError(err)
 	}
 	defer tagsOut.Close()
+	if err := rewind(in.File); err != nil {
+		tagsIn.Close()
+		return err
+	}
 	r := &rendering{plan: plan, out: out, ask: func(ctx context.Context) error {
 		_, err := Probe(ctx, run, source)
 		return err
@@ -84,7 +88,7 @@ func (r *rendering) run(ctx context.Context, process *Process, tags *os.File) er
 	defer cancel(nil)
 	r.watch = newWatch(tags, func() { cancel(errFlood) })
 	defer r.watch.close()
-	process.Stderr = r.watch
+	process.Stderr, process.Opened = r.watch, r.watch.opened
 	gate := make(chan error, 1)
 	guard.Go(func() {
 		err := guard.Do(func() error { return r.openGate(runCtx) })

@@ -39,7 +39,7 @@ type Report struct {
 	audio    bool
 	video    bool
 	torn     bool  // a line of the report is not as ffmpeg writes it
-	size     int64 // bytes read before the report was done
+	size     int64 // of the report on the source so far, in bytes
 
 	tags    tagReader
 	trouble []byte // the lines that complain, as far as there is room for them
@@ -62,9 +62,7 @@ const troubleLimit = 8 << 10
 // Write takes the next bytes of stderr. It never fails.
 func (r *Report) Write(p []byte) (int, error) {
 	n := len(p)
-	if !r.done {
-		r.size += int64(n)
-	}
+	began := r.inSource
 	for len(p) > 0 {
 		end := bytes.IndexByte(p, '\n')
 		if end < 0 {
@@ -79,6 +77,9 @@ func (r *Report) Write(p []byte) (int, error) {
 			r.line, r.long = r.line[:0], false
 		}
 		p = p[end+1:]
+	}
+	if began || r.inSource {
+		r.size += int64(n)
 	}
 	return n, nil
 }

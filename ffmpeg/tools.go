@@ -45,12 +45,20 @@ func (t Tools) Run(ctx context.Context, program Program, args []string, stdout i
 	return t.run(ctx, program, args, stdout, "", nil)
 }
 
-// onFile runs programs with a file as descriptor 3. Where the name of a descriptor shares its offset with whoever
-// read it before (there is no /proc), the file is rewound for each; two programs at a time cannot read it there.
+// rewind is for systems where the name of a descriptor shares its offset with whoever read it before (there is no
+// /proc). Two programs at a time cannot read a file there.
+func rewind(file *os.File) error {
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return sourceError(err)
+	}
+	return nil
+}
+
+// onFile runs programs with a file as descriptor 3.
 func (t Tools) onFile(dir string, file *os.File) Run {
 	return func(ctx context.Context, program Program, args []string, stdout io.Writer) ([]byte, error) {
-		if _, err := file.Seek(0, io.SeekStart); err != nil {
-			return nil, sourceError(err)
+		if err := rewind(file); err != nil {
+			return nil, err
 		}
 		return t.run(ctx, program, args, stdout, dir, []*os.File{file})
 	}
@@ -60,7 +68,8 @@ func (t Tools) onFile(dir string, file *os.File) Run {
 func (t Tools) run(ctx context.Context, program Program, args []string, stdout io.Writer, dir string, files []*os.File) ([]byte, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stderr := transcript{flooded: func() { cancel(errFlood) }}
+	opened := make(chan struct{})
+	stderr := transcript{flooded: func() { cancel(errFlood) }, opened: opened}
 	process := Process{
 		Path:   t.path(program),
 		Args:   args,
@@ -68,6 +77,7 @@ func (t Tools) run(ctx context.Context, program Program, args []string, stdout i
 		Files:  files,
 		Stdout: stdout,
 		Stderr: &stderr,
+		Opened: opened,
 	}
 	err := process.Run(ctx)
 	stderr.report.End()

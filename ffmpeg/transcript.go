@@ -11,7 +11,8 @@ type transcript struct {
 	report  Report
 	tail    tail
 	total   int64
-	flooded func() // called once, when there is too much
+	flooded func()        // called once, when there is too much
+	opened  chan struct{} // closed once the report on the source is over; may be nil
 }
 
 func (t *transcript) Write(p []byte) (int, error) {
@@ -21,6 +22,10 @@ func (t *transcript) Write(p []byte) (int, error) {
 	if t.flooded != nil && t.report.Flooded() {
 		t.flooded()
 		t.flooded = nil
+	}
+	if t.opened != nil && t.report.InputDone() {
+		close(t.opened)
+		t.opened = nil
 	}
 	return len(p), nil
 }

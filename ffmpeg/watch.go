@@ -28,7 +28,7 @@ type watch struct {
 // flooded is called when the source says too much of itself, from the goroutine that reads stderr.
 func newWatch(tags *os.File, flooded func()) *watch {
 	w := &watch{decided: make(chan struct{}), tags: tags}
-	w.flooded = flooded
+	w.flooded, w.opened = flooded, make(chan struct{})
 	w.tagTimer = time.AfterFunc(tagPatience, guard.Func(w.close))
 	return w
 }
