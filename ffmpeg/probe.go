@@ -52,9 +52,9 @@ func Probe(ctx context.Context, run Run, source Source) (Facts, error) {
 		return Facts{}, err
 	}
 	if facts.dubious() {
-		if err := judge(ctx, run, source, &Error{Class: Undecodable, Tail: Tail(stderr), doubtful: true}); err.Class != Failed {
-			return Facts{}, err
-		}
+		if found := judge(ctx, run, source, &Error{Class: Failed, Tail: Tail(stderr), doubtful: true}); found.Class != Failed {
+			return Facts{}, found
+		} // else it decodes, and is only not described
 	}
 	return facts, nil
 }

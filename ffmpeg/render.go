@@ -128,10 +128,16 @@ func (r *rendering) openGate(ctx context.Context) error {
 		_, err := r.out.AwaitGrowth(ctx, 0)
 		return err
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case verdict == Pending || verdict == Unreadable:
+	}
+	if reported && verdict != Video && verdict != NoAudio {
+		if err := awaitAudio(ctx, r.plan, r.out); err != nil {
+			return err
+		}
+		verdict = r.watch.now() // by now the true end of the report has come, if that before was a forged one
+	}
+	if verdict == Pending || verdict == Unreadable {
 		// Something is being written by an ffmpeg whose words we cannot read, or don't trust: hear another witness.
 		if err := r.ask(ctx); err != nil {
 			if cause := context.Cause(ctx); cause != nil {
@@ -139,15 +145,8 @@ func (r *rendering) openGate(ctx context.Context) error {
 			}
 			return err
 		}
-	default:
-		if err := acceptable(verdict); err != nil {
-			return err
-		}
-	}
-	if reported {
-		if err := awaitAudio(ctx, r.plan, r.out); err != nil {
-			return err
-		}
+	} else if err := acceptable(verdict); err != nil {
+		return err
 	}
 	r.out.Release()
 	return nil

@@ -148,7 +148,7 @@ func (r *Report) read(line []byte, long bool) {
 	text, own := bytes.CutPrefix(line, infoLevel)
 	if !own {
 		r.complain(line)
-		r.torn = r.torn || r.inSource && (!bytes.HasPrefix(line, []byte("[")) || bytes.Contains(line, tornVideo))
+		r.torn = r.torn || r.inSource && !bytes.HasPrefix(line, []byte("[")) || bytes.Contains(line, tornVideo)
 		return
 	}
 	switch {
@@ -160,8 +160,8 @@ func (r *Report) read(line []byte, long bool) {
 		r.torn = true
 	}
 	isStream := r.stream(text, long)
+	r.torn = r.torn || !isStream && bytes.Contains(text, tornVideo) // whether or not the report seems to be over
 	if r.inSource {
-		r.torn = r.torn || !isStream && bytes.Contains(text, tornVideo)
 		r.tags.read(text)
 	}
 }

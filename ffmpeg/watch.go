@@ -104,6 +104,13 @@ func (w *watch) verdict(ctx context.Context, written func(context.Context) error
 	return w.report.Verdict(), w.report.seen, nil
 }
 
+// now is the report's verdict at this moment.
+func (w *watch) now() Verdict {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.report.Verdict()
+}
+
 // classify says why the render gave nothing. err is how ffmpeg ended.
 func (w *watch) classify(err error) error {
 	w.mu.Lock()
