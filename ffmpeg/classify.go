@@ -17,14 +17,12 @@ const (
 	Undecodable Class = "undecodable" // the source is not audio that can be read
 	NoSound     Class = "noaudio"     // it was read, and there was no audio in it (or in what the trim left)
 	VideoSource Class = "video"       // it holds real video
-	Unavailable Class = "unavailable" // the machine or the medium would not let the source be read
-	Exhausted   Class = "exhausted"   // the machine has no threads, descriptors or processes left
 	Timeout     Class = "timeout"     // it took longer than it may
 	Cancelled   Class = "cancelled"   // nobody wants the result any more
 	NoSpace     Class = "nospace"     // the disk is full
 	TooLarge    Class = "toolarge"    // the result is larger than it may be
-	Unavailable Class = "unavailable" // the machine or the medium would not let it be read
-	Exhausted   Class = "exhausted"   // processes, threads or descriptors ran out
+	Unavailable Class = "unavailable" // the machine or the medium would not let the source be read
+	Exhausted   Class = "exhausted"   // the machine has no threads, descriptors or processes left
 	Failed      Class = "failed"      // anything else: a crash, a missing encoder
 )
 
