@@ -105,6 +105,7 @@ type look struct {
 func (l *look) Prepare(ctx context.Context) error {
 	facts, err := l.prober.Facts(ctx)
 	if err != nil {
+		l.prober.refuse(ctx, forInfo, err)
 		return err
 	}
 	l.facts = facts
@@ -131,7 +132,6 @@ func (a *App) lookEnded(s coalesce.Summary) {
 	if endingOf(s.Err).name == "refused" {
 		measured.probed(s.Err) // those that ran have been counted
 	}
-	l.prober.memory.refuse(forInfo, l.prober.key, l.prober.input, s.Err)
 	if c := a.logger.Check(endingOf(s.Err).level, "a probe failed"); c != nil {
 		c.Write(append([]zap.Field{zap.String("source", loggable(l.prober.source))}, reasons(s.Err)...)...)
 	}

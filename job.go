@@ -103,6 +103,20 @@ func niceness(class admission.Class) int {
 
 // Prepare finds out what the render's arguments depend on, and plans it. Most depend on nothing.
 func (j *job) Prepare(ctx context.Context) error {
+	err := j.prepare(ctx)
+	j.remember(ctx, err)
+	return err
+}
+
+// remember notes what is wrong with the source, before anybody is told. With a trim it may be only that nothing was
+// left of it.
+func (j *job) remember(ctx context.Context, err error) {
+	if err != nil && j.options.Trim == nil {
+		j.prober.refuse(ctx, forRender, err)
+	}
+}
+
+func (j *job) prepare(ctx context.Context) error {
 	need := ffmpeg.Needs(j.options)
 	var err error
 	if need.Facts {
@@ -140,6 +154,12 @@ func (*emptyTrim) Error() string { return "the trim leaves nothing of the source
 // Render makes the variant. A source that was written to meanwhile makes a variant of neither what it was nor
 // what it is.
 func (j *job) Render(ctx context.Context, spool *coalesce.Spool) error {
+	err := j.render(ctx, spool)
+	j.remember(ctx, err)
+	return err
+}
+
+func (j *job) render(ctx context.Context, spool *coalesce.Spool) error {
 	in := ffmpeg.Input{File: j.input.File, Ext: j.input.Ext}
 	var err error
 	if j.options.Format == urlapi.Peaks {

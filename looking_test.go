@@ -261,7 +261,7 @@ func TestOnlyWhatIsTheSourcesOwnIsRemembered(t *testing.T) {
 	} {
 		m := newMemory()
 		key := sourceKey{"scope", "local://speech.mp3", test.validator}
-		m.refuse(forRender, key, in, &ffmpeg.Error{Class: test.class})
+		m.refuse(t.Context(), forRender, key, in, &ffmpeg.Error{Class: test.class})
 		if got := m.refusal(forRender, key) != nil; got != test.want {
 			t.Errorf("%s with validator %q is remembered: %v", test.class, test.validator, got)
 		}

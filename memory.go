@@ -68,8 +68,8 @@ func (m *memory) refusal(endpoint string, key sourceKey) error {
 
 // refuse remembers why a question could not be answered, where that is a property of the source: the machine's
 // trouble may be over the next time. in is the source as it was opened.
-func (m *memory) refuse(endpoint string, key sourceKey, in *source.Input, err error) {
-	if key.validator != "" && endingOf(err).ofTheSource && in.Unchanged(context.Background()) == nil {
+func (m *memory) refuse(ctx context.Context, endpoint string, key sourceKey, in *source.Input, err error) {
+	if key.validator != "" && endingOf(err).ofTheSource && in.Unchanged(ctx) == nil {
 		m.refusals.Add(question{key, endpoint}, err)
 	}
 }

@@ -54,7 +54,12 @@ func (p *prober) Frames(ctx context.Context, facts ffmpeg.Facts, trim *urlapi.Tr
 	})
 }
 
-// recall looks a fact up, or finds it out and remembers it. A failure is not remembered here: see memory.refuse.
+// refuse notes why the source could not be examined or rendered, where that is a property of the source.
+func (p *prober) refuse(ctx context.Context, endpoint string, err error) {
+	p.memory.refuse(ctx, endpoint, p.key, p.input, err)
+}
+
+// recall looks a fact up, or finds it out and remembers it. A failure is not remembered here: see refuse.
 func recall[K comparable, V any](ctx context.Context, p *prober, known *lru.Cache[K, V], key K,
 	ask func(context.Context, ffmpeg.Run, ffmpeg.Source) (V, error)) (V, error) {
 	if p.key.validator != "" {

@@ -13,9 +13,6 @@ import (
 func (a *App) renderEnded(s coalesce.Summary) {
 	j := s.Job.(*job)
 	measured.rendered(j.options.Format, s)
-	if s.Err != nil && j.options.Trim == nil { // with a trim it may be that nothing was left
-		j.prober.memory.refuse(forRender, j.prober.key, j.input, s.Err)
-	}
 	a.logRender(j, s)
 }
 
