@@ -121,7 +121,10 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return fmt.Errorf("loading the store: %w", err)
 	}
-	a.storeModule = module.(StoreModule)
+	var ok bool
+	if a.storeModule, ok = module.(StoreModule); !ok {
+		return fmt.Errorf("the module of store (%T) keeps no variants", module)
+	}
 	a.openStore = sync.OnceValues(a.holdStore)
 	a.engine, a.engineHeld = holdEngine(a.limits(), a.lookLimits()), true
 	return measured.register(ctx.GetMetricsRegistry())
@@ -172,6 +175,22 @@ func (a *App) checkSettings() error {
 	}
 	if a.ReadyThreshold != nil && *a.ReadyThreshold < 0 {
 		return fmt.Errorf("ready_threshold must be 0 or more, not %d", *a.ReadyThreshold)
+	}
+	for _, setting := range []struct {
+		name  string
+		value int64
+	}{
+		{"slots", int64(a.Slots)}, // before what is made of it
+		{"probes", int64(a.Probes)},
+		{"probe_timeout", int64(a.ProbeTimeout)},
+		{"render_timeout", int64(a.RenderTimeout)},
+		{"range_wait", int64(a.RangeWait)},
+		{"max_source_size", a.MaxSourceSize},
+		{"max_variant_size", a.MaxVariantSize},
+	} {
+		if setting.value < 0 {
+			return fmt.Errorf("%s must be positive, not %d", setting.name, setting.value)
+		}
 	}
 	switch a.Abandoned {
 	case "", abandonedCancel, abandonedFinish:

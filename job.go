@@ -29,6 +29,7 @@ type job struct {
 	input   *source.Input
 	prober  prober
 	nice    int
+	max     int64 // of the variant, in bytes
 	release func()
 
 	facts ffmpeg.Facts
@@ -54,6 +55,7 @@ func (a *App) newJob(v *variant, in *source.Input) (*job, error) {
 		input:   in,
 		prober:  a.prober(v, in),
 		nice:    niceness(v.class),
+		max:     a.MaxVariantSize,
 		release: release,
 	}, nil
 }
@@ -143,7 +145,7 @@ func (j *job) Render(ctx context.Context, spool *coalesce.Spool) error {
 	if j.options.Format == urlapi.Peaks {
 		err = j.draw(ctx, in, spool)
 	} else {
-		err = j.tools.Render(ctx, j.plan, in, spool, j.nice)
+		err = j.tools.Render(ctx, j.plan, in, spool, ffmpeg.Limits{Nice: j.nice, MaxBytes: j.max})
 	}
 	if err != nil {
 		return spaceError(err)
@@ -151,9 +153,12 @@ func (j *job) Render(ctx context.Context, spool *coalesce.Spool) error {
 	return j.input.Unchanged(ctx)
 }
 
-// spaceError tells the flight when another place for the spool may help.
+// spaceError tells the flight when the variant is too large, and when another place for the spool may help.
 func spaceError(err error) error {
 	failure, ok := errors.AsType[*ffmpeg.Error](err)
+	if ok && failure.Class == ffmpeg.TooLarge {
+		return fmt.Errorf("%w: %w", coalesce.ErrTooLarge, err)
+	}
 	if ok && failure.Class == ffmpeg.NoSpace || errors.Is(err, syscall.ENOSPC) {
 		return fmt.Errorf("%w: %w", coalesce.ErrNoSpace, err)
 	}

@@ -155,7 +155,11 @@ func (h *Handler) provisionSources(ctx caddy.Context) error {
 	}
 	h.sources = make(map[string]SourceModule)
 	for scheme, module := range modules.(map[string]any) {
-		h.sources[scheme] = module.(SourceModule)
+		source, ok := module.(SourceModule)
+		if !ok {
+			return fmt.Errorf("the module audio_proxy.sources.%s (%T) opens no sources", scheme, module)
+		}
+		h.sources[scheme] = source
 	}
 	if len(h.sources) == 0 {
 		return errors.New("there is nothing to serve: name a source, such as: source local <root>")
