@@ -243,3 +243,33 @@ func TestTroubleOfTheMachineIsUnavailable(t *testing.T) {
 		}
 	}
 }
+
+// S1: closing an Input returns at once, although the place does not answer.
+func TestClosingAnInputDoesNotWait(t *testing.T) {
+	root := t.TempDir()
+	touch(t, root, "song.wav")
+	l := newLocal(root, realSystem)
+	in, err := l.Open(t.Context(), "song.wav")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hang := make(chan struct{})
+	for range maxCalls {
+		l.calls.later(func() { <-hang })
+	}
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.File.Stat(); err != nil {
+		t.Errorf("the caller has closed the file itself: %v", err)
+	}
+	close(hang)
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		if _, err := in.File.Stat(); errors.Is(err, os.ErrClosed) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the file is never closed")
+		}
+	}
+}
