@@ -9,7 +9,7 @@ import (
 
 // representation is what a request's conditions are compared with.
 type representation struct {
-	tag      string    // its strong entity tag
+	tag      string    // its strong entity tag; "" where it has none
 	stored   bool      // false: it has yet to be rendered
 	modified time.Time // its Last-Modified; zero where it has none
 }
@@ -65,7 +65,7 @@ func rangeApplies(header http.Header, current representation) bool {
 	if len(header.Values("If-Range")) == 0 {
 		return true
 	}
-	if single(header, "If-Range") == current.tag {
+	if tag := single(header, "If-Range"); tag != "" && tag == current.tag {
 		return true
 	}
 	date, ok := dateField(header, "If-Range")

@@ -23,10 +23,14 @@ func (h *Handler) serveStored(w http.ResponseWriter, r *http.Request, v *variant
 
 // representation is what conditions are compared with. file is nil where the variant has yet to be rendered.
 func (v *variant) representation(file *store.Variant) representation {
-	if file == nil {
-		return representation{tag: strong(v.id.Key)}
+	var current representation
+	if v.keep { // else the same key may be another variant's
+		current.tag = strong(v.id.Key)
 	}
-	return representation{tag: strong(v.id.Key), stored: true, modified: file.Stored}
+	if file != nil {
+		current.stored, current.modified = true, file.Stored
+	}
+	return current
 }
 
 func answerNotModified(w http.ResponseWriter, etag, cacheControl string) error {
