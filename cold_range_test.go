@@ -130,8 +130,8 @@ func TestARangeOfWhatCannotBeRenderedGetsItsError(t *testing.T) {
 			t.Errorf("got %d %s, want 500: nothing has been sent", a.status, a.body)
 		}
 	}
-	if n := len(ffmpeg.pids()); n != 2 {
-		t.Errorf("%d encoders ran, want one for each request", n)
+	if n := len(ffmpeg.pids()); n != 4 {
+		t.Errorf("%d encoders ran, want two for each request: one to render, and one for evidence of whose fault it is", n)
 	}
 }
 
