@@ -13,7 +13,7 @@ import (
 // What a refusal says in its header it says whoever renders its body, or if nobody does.
 func TestErrorRoutesKeepTheHeaderOfRefusals(t *testing.T) {
 	for _, route := range []string{"handle_errors {\n\trespond \"page {err.status_code}\"\n}", "handle_errors 404 {\n\trespond \"page {err.status_code}\"\n}", ""} {
-		ffmpeg := script(t, `case "$*" in *pcm_s16le*) exit 1;; esac; exec ffmpeg "$@"`)
+		ffmpeg := script(t, `case "$*" in *"-c:a pcm_s16le"*) exit 1;; esac; exec ffmpeg "$@"`)
 		s := newSite(t, around("max_source_size 4MB\nffmpeg "+ffmpeg.path, "audio_proxy {\n{audio}\nerrors caddy\ncache private\n}\n"+route))
 		s.generate("large.wav", 60)
 		url := s.url("f:mp3/t:0:1", "speech.wav")
