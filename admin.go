@@ -158,7 +158,7 @@ func getStatus(w http.ResponseWriter, _ *http.Request, app *App, _ string) error
 	for _, class := range admission.Classes() {
 		status.Budget.Depth[class.String()] = stats.Depths[class]
 	}
-	status.Probes.Running, status.Probes.Capacity = app.engine.probes.taken()
+	status.Probes.Running, status.Probes.Capacity = app.engine.probes()
 	kept, err := app.openStore()
 	if err != nil {
 		return fmt.Errorf("opening the store: %w", err)
@@ -172,10 +172,10 @@ func getStatus(w http.ResponseWriter, _ *http.Request, app *App, _ string) error
 	return answerJSON(w, status)
 }
 
-func (p *probes) taken() (running, capacity int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.running, p.limit
+// probes is how many sources info examines now, and how many it may.
+func (e *engine) probes() (running, capacity int) {
+	stats := e.lookBudget.Stats()
+	return stats.Held, stats.Slots
 }
 
 // renderStatus is one element of the answer of GET renders.

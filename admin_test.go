@@ -313,7 +313,7 @@ func TestWarmingReportsEachEntryAsItIs(t *testing.T) {
 
 	for i, want := range []struct{ status, err string }{
 		{warmJoined, ""}, {warmStarted, ""}, {warmRefused, "not_found"}, {warmRefused, "invalid_options"},
-		{warmRefused, warmInvalidEntry}, {warmRefused, warmInvalidEntry}, {warmRefused, "undecodable_source"},
+		{warmRefused, endInvalidEntry.code}, {warmRefused, endInvalidEntry.code}, {warmRefused, "undecodable_source"},
 		{warmRefused, "not_found"}, {warmRefused, "not_found"},
 	} {
 		if got[i].Status != want.status || got[i].Error != want.err || (want.err == "") != (got[i].Message == "") {
@@ -345,7 +345,7 @@ http://127.0.0.1:{port} {
 
 	got := s.warm(`{"source":"local://elsewhere.wav"} {"options":"f:mp3","source":"local://elsewhere.wav"}`)
 
-	if got[0].Status != warmStarted || got[1].Error != warmInvalidEntry {
+	if got[0].Status != warmStarted || got[1].Error != endInvalidEntry.code {
 		t.Errorf("reports: %+v", got)
 	}
 	a := s.get(fmt.Sprintf("http://127.0.0.1:%d/elsewhere.wav", s.port))

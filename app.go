@@ -3,7 +3,6 @@ package audioproxy
 import (
 	"encoding/json"
 	"fmt"
-	"os/exec"
 	"runtime"
 	"sync"
 	"time"
@@ -49,7 +48,7 @@ type App struct {
 	// queue, at least 1. 0 turns it off.
 	ReadyThreshold *int `json:"ready_threshold,omitempty"`
 
-	// How many ffprobes run at once. None waits for another: what is above it is refused. Default: 4 × slots.
+	// How many sources info examines at once. More wait, in classes and in a queue as renders do. Default: 2 × slots.
 	Probes int `json:"probes,omitempty"`
 
 	// How long a probe may take. Default: 10s.
@@ -122,9 +121,12 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return fmt.Errorf("loading the store: %w", err)
 	}
-	a.storeModule = module.(StoreModule)
+	var ok bool
+	if a.storeModule, ok = module.(StoreModule); !ok {
+		return fmt.Errorf("the module of store (%T) keeps no variants", module)
+	}
 	a.openStore = sync.OnceValues(a.holdStore)
-	a.engine, a.engineHeld = holdEngine(a.limits(), a.Probes), true
+	a.engine, a.engineHeld = holdEngine(a.limits(), a.lookLimits()), true
 	return measured.register(ctx.GetMetricsRegistry())
 }
 
@@ -140,7 +142,7 @@ func (a *App) setDefaults() {
 		a.RenderTimeout = caddy.Duration(defaultRenderTimeout)
 	}
 	if a.Probes == 0 {
-		a.Probes = 4 * a.Slots
+		a.Probes = 2 * a.Slots
 	}
 	if a.ProbeTimeout == 0 {
 		a.ProbeTimeout = caddy.Duration(defaultProbeTimeout)
@@ -174,6 +176,22 @@ func (a *App) checkSettings() error {
 	if a.ReadyThreshold != nil && *a.ReadyThreshold < 0 {
 		return fmt.Errorf("ready_threshold must be 0 or more, not %d", *a.ReadyThreshold)
 	}
+	for _, setting := range []struct {
+		name  string
+		value int64
+	}{
+		{"slots", int64(a.Slots)}, // before what is made of it
+		{"probes", int64(a.Probes)},
+		{"probe_timeout", int64(a.ProbeTimeout)},
+		{"render_timeout", int64(a.RenderTimeout)},
+		{"range_wait", int64(a.RangeWait)},
+		{"max_source_size", a.MaxSourceSize},
+		{"max_variant_size", a.MaxVariantSize},
+	} {
+		if setting.value < 0 {
+			return fmt.Errorf("%s must be positive, not %d", setting.name, setting.value)
+		}
+	}
 	switch a.Abandoned {
 	case "", abandonedCancel, abandonedFinish:
 	default:
@@ -203,6 +221,11 @@ func (a *App) limits() admission.Limits {
 	return l
 }
 
+// lookLimits are what this config allows the budget of the probes behind info: the same queue and patience.
+func (a *App) lookLimits() admission.Limits {
+	return admission.Limits{Slots: a.Probes, Queue: *a.Queue, MaxWait: time.Duration(a.RenderTimeout)}
+}
+
 // findTools finds the programs. One that is named must be there; which name was meant is told, not guessed.
 func (a *App) findTools() error {
 	for _, tool := range []struct {
@@ -220,7 +243,7 @@ func (a *App) findTools() error {
 		if name == "" {
 			name = tool.name
 		}
-		path, err := exec.LookPath(name)
+		path, err := findProgram(name)
 		if err != nil {
 			return fmt.Errorf("%s cannot be run: %w (install ffmpeg, or name it with the global option audio_proxy > %s)",
 				tool.name, err, tool.name)
@@ -236,6 +259,7 @@ func (a *App) Start() error {
 		return err
 	}
 	a.warnOfFFmpeg()
+	a.warnOfTasks()
 	a.engine.register(a)
 	return nil
 }
@@ -289,7 +313,7 @@ func (a *App) terms(s store.Store) coalesce.Terms {
 // hold keeps the engine and the store for a flight, which may outlive every config. release gives them back. It
 // fails when the last config has gone, and the engine with it.
 func (a *App) hold() (release func(), err error) {
-	if holdEngine(a.limits(), a.Probes) != a.engine {
+	if holdEngine(a.limits(), a.lookLimits()) != a.engine {
 		releaseEngine()
 		return nil, coalesce.ErrClosed
 	}

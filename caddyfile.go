@@ -200,6 +200,7 @@ func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error)
 //		errors        json|caddy
 //		pass_thru
 //		cors          <origin>|*
+//		cache         public|private
 //	}
 func (h *Handler) unmarshal(d httpcaddyfile.Helper) error {
 	d.Next()
@@ -256,6 +257,8 @@ func (h *Handler) unmarshalSetting(d httpcaddyfile.Helper, name string) (err err
 		h.Errors, err = wordArg(d.Dispenser, errorsJSON, errorsCaddy)
 	case "pass_thru":
 		h.PassThru, err = flagArg(d.Dispenser)
+	case "cache":
+		h.Cache, err = wordArg(d.Dispenser, cachePublic, cachePrivate)
 	case "cors":
 		h.CORS, err = stringArg(d.Dispenser)
 	default:

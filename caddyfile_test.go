@@ -148,6 +148,10 @@ func TestMistakesInACaddyfileAreExplained(t *testing.T) {
 		{directive(ok + "\t\terrors html"), "errors is json or caddy"},
 		{directive(ok + "\t\tpass_thru yes"), "Caddyfile:5"},
 		{directive(ok + "\t\tcors"), "Caddyfile:5"},
+		{directive(ok + "\t\tcache"), "Caddyfile:5"},
+		{directive(ok + "\t\tcache off"), "cache is public or private, not \"off\", at Caddyfile:5"},
+		{directive(ok + "\t\tcache private public"), "Caddyfile:5"},
+		{directive(ok + "\t\tcache public\n\t\tcache private"), "cache is there twice, at Caddyfile:6"},
 		{directive(ok + "\t\tspeed 11"), "unknown subdirective of audio_proxy: \"speed\", at Caddyfile:5"},
 	} {
 		adapted, _, err := adapt(tc.caddyfile)

@@ -184,8 +184,9 @@ func TestAFailureAfterTheFirstByteIsNoSuccess(t *testing.T) {
 			if stored := s.stored(); len(stored) != 0 {
 				t.Errorf("stored: %v", stored)
 			}
-			// Now the encoder ends at once: perhaps before anything has gone out, which makes an error of it.
-			if a := s.get(url); a.status == http.StatusOK && a.err == nil || len(ffmpeg.pids()) != 2 {
+			// Now the encoder ends at once: perhaps before anything has gone out, which makes an error of it, once a
+			// third has been asked for evidence.
+			if a := s.get(url); a.status == http.StatusOK && a.err == nil || len(ffmpeg.pids()) < 2 || len(ffmpeg.pids()) > 3 {
 				t.Errorf("the next request: %d, %v, %d encoders in all", a.status, a.err, len(ffmpeg.pids()))
 			}
 		})

@@ -130,8 +130,8 @@ func TestARangeOfWhatCannotBeRenderedGetsItsError(t *testing.T) {
 			t.Errorf("got %d %s, want 500: nothing has been sent", a.status, a.body)
 		}
 	}
-	if n := len(ffmpeg.pids()); n != 2 {
-		t.Errorf("%d encoders ran, want one for each request", n)
+	if n := len(ffmpeg.pids()); n != 4 {
+		t.Errorf("%d encoders ran, want two for each request: one to render, and one for evidence of whose fault it is", n)
 	}
 }
 
@@ -209,7 +209,7 @@ func TestConditionsThatFailGetAnErrorAndNotTheVariantsHeader(t *testing.T) {
 }
 
 func TestCompleteDeliveryHasALengthOrARealError(t *testing.T) {
-	ffmpeg := script(t, `case "$*" in *pcm_s16le*) `+toOutput+`printf '%04096d' 1; exit 1;; esac; exec ffmpeg "$@"`)
+	ffmpeg := script(t, `case "$*" in *"-c:a pcm_s16le"*) `+toOutput+`printf '%04096d' 1; exit 1;; esac; exec ffmpeg "$@"`)
 	s := newSite(t, simple("ffmpeg "+ffmpeg.path, "delivery complete"))
 	url := s.url("f:mp3/t:0:1", "speech.mp3")
 	head := s.do(t.Context(), http.MethodHead, url)

@@ -1,35 +1,23 @@
 package audioproxy
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
-	"os/signal"
-	"path/filepath"
 	"strings"
-	"syscall"
-	"time"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
-	"github.com/caddy-audio-proxy/caddy-audio-proxy/admission"
-	"github.com/caddy-audio-proxy/caddy-audio-proxy/coalesce"
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/ffmpeg"
-	"github.com/caddy-audio-proxy/caddy-audio-proxy/source"
-	"github.com/caddy-audio-proxy/caddy-audio-proxy/store"
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/urlapi"
 )
 
 func init() {
 	caddycmd.RegisterCommand(caddycmd.Command{
 		Name:  "audio-proxy",
-		Short: "Signs URLs of audio variants, explains their options, renders one without a server",
+		Short: "Signs URLs of audio variants, explains their options, renders or checks without a server",
 		CobraFunc: func(cmd *cobra.Command) {
-			cmd.AddCommand(signCommand(), optionsCommand(), renderCommand())
+			cmd.AddCommand(signCommand(), optionsCommand(), renderCommand(), checkCommand())
 		},
 	})
 }
@@ -184,129 +172,4 @@ func quote(arg string) string {
 		return arg
 	}
 	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
-}
-
-// rendering is what one render without a server needs to be told.
-type rendering struct {
-	root, options, source string
-	tools                 ffmpeg.Tools
-}
-
-func renderCommand() *cobra.Command {
-	var what rendering
-	var output string
-	cmd := &cobra.Command{
-		Use:   "render --root <folder> [-o <file>] <options> <source>",
-		Short: "Renders one variant without a server",
-		Long: `
-Renders one variant as the server would, and writes it to a file, or to the
-standard output. The source is a path below the root, as in a URL but not
-encoded: local://album/song.wav, or album/song.wav.`,
-		Example: "  caddy audio-proxy render --root /srv/masters -o preview.opus f:opus/t:0:30/fade:0:2 song.wav",
-		Args:    cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			what.options, what.source = args[0], args[1]
-			cmd.SilenceUsage = true
-			return what.to(cmd.Context(), output, cmd.OutOrStdout())
-		},
-	}
-	cmd.Flags().StringVar(&what.root, "root", "", "The folder that the source lies in")
-	cmd.Flags().StringVarP(&output, "output", "o", "", "Where the variant goes (default: standard output)")
-	cmd.Flags().StringVar(&what.tools.FFmpeg, "ffmpeg", "ffmpeg", "The ffmpeg to run")
-	cmd.Flags().StringVar(&what.tools.FFprobe, "ffprobe", "ffprobe", "The ffprobe to run")
-	return cmd
-}
-
-// to renders into a file, which is there whole or not at all, or to a writer when no file is named.
-func (what rendering) to(ctx context.Context, output string, stdout io.Writer) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	variant, err := what.render(ctx)
-	if err != nil {
-		return err
-	}
-	defer variant.Close()
-	if output == "" {
-		_, err := io.Copy(stdout, variant.Content)
-		return err
-	}
-	file, err := os.CreateTemp(filepath.Dir(output), ".audio-proxy-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(file.Name()) // not there any more when all went well
-	if _, err := io.Copy(file, variant.Content); err != nil {
-		file.Close()
-		return err
-	}
-	if err := errors.Join(file.Chmod(0o644), file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), output)
-}
-
-// longestRender is how long a render may take that nobody else waits for.
-const longestRender = 24 * time.Hour
-
-// render takes the server's way, with a budget of one slot and no store.
-func (what rendering) render(ctx context.Context) (*store.Variant, error) {
-	options, src, err := what.parse()
-	if err != nil {
-		return nil, err
-	}
-	for _, tool := range []*string{&what.tools.FFmpeg, &what.tools.FFprobe} {
-		if *tool, err = exec.LookPath(*tool); err != nil {
-			return nil, fmt.Errorf("%w (install ffmpeg, or name it with --ffmpeg and --ffprobe)", err)
-		}
-	}
-	root, err := source.OpenLocal(what.root)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	in, err := root.Open(ctx, src.Path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", src, err)
-	}
-	flights := coalesce.NewGroup(admission.New(admission.Limits{Slots: 1}))
-	j := &job{
-		tools: what.tools, options: options, source: src, input: in, release: func() {},
-		prober: prober{pool: newProbes(1), tools: what.tools, timeout: longestRender, input: in},
-	}
-	id := store.ID{Scope: strings.Repeat("0", 16), Key: urlapi.CacheKey(options.Canonical(), src.String())}
-	listener, _ := flights.JoinOrStart(id, admission.Interactive, j, coalesce.Terms{Timeout: longestRender})
-	end := func() { listener.Close(); flights.Close() }
-	if err := listener.Complete(ctx); err != nil {
-		end()
-		return nil, explainFailure(err)
-	}
-	final, size := listener.Final()
-	return store.NewVariant(store.Info{ID: id, Size: size}, io.NewSectionReader(final, 0, size), end), nil
-}
-
-func (what rendering) parse() (urlapi.Options, urlapi.Source, error) {
-	options, err := parseOptions(what.options)
-	if err != nil {
-		return options, urlapi.Source{}, err
-	}
-	if what.root == "" {
-		return options, urlapi.Source{}, errors.New("which folder is the source in? Give --root <folder>")
-	}
-	name := what.source
-	if !strings.Contains(name, "://") {
-		name = urlapi.SchemeLocal + "://" + name
-	}
-	src, err := urlapi.ParseCanonical(name)
-	if err == nil && src.Scheme != urlapi.SchemeLocal {
-		err = fmt.Errorf("only local sources can be rendered without a server, not %s://", src.Scheme)
-	}
-	return options, src, err
-}
-
-// explainFailure puts what a client would be told before what the log would have.
-func explainFailure(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return errors.New("interrupted")
-	}
-	return fmt.Errorf("%s\n%w", refusalOf(err).message, err)
 }

@@ -273,7 +273,7 @@ var allFormats = []struct {
 // Some thirty files differ in nothing but their name. The first of them is asked for in every format, each of the
 // others in two, in turn.
 func TestEveryFileOfTheCorpusGetsItsVerdict(t *testing.T) {
-	s := corpusSite(t, "slots 3\nqueue 500\nprobes 50")
+	s := corpusSite(t, "")
 	t.Run("rows", func(t *testing.T) {
 		seen := make(map[string]int) // how often a content has been met
 		for _, row := range readCorpus(t) {

@@ -10,15 +10,20 @@ import (
 
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/admission"
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/coalesce"
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/guard"
 )
 
 // engine is what all sites of the process share, whatever their config load: the budget and the flights. It
 // lives in a usage pool, held by every app and by every flight, so that a reload resets no count, drops no
 // waiter and kills no render.
 type engine struct {
-	budget  *admission.Budget
+	budget  *admission.Budget // of renders
 	flights *coalesce.Group
-	probes  *probes
+
+	lookBudget *admission.Budget // of the probes behind info
+	looks      *coalesce.Group
+
+	memory *memory // of what sources are
 
 	mu         sync.Mutex
 	registered []*App // in the order in which they were started; the first one's settings apply
@@ -30,16 +35,21 @@ const engineKey = "engine"
 var enginePool = caddy.NewUsagePool()
 
 func init() {
+	guard.OnPanic(measured.panicked)
 	// What still renders after Caddy's grace period is ended here, so that it leaves nothing on the disk.
 	// Nothing else is told of the process's end after all apps have stopped.
-	caddy.OnExit(func(context.Context) {
+	caddy.OnExit(guardedEnd)
+}
+
+func guardedEnd(context.Context) {
+	guard.Func(func() {
 		for _, e := range pooled[*engine](enginePool) {
 			e.end()
 		}
 		for _, s := range pooled[*pooledStore](storePool) {
 			_ = s.Destruct()
 		}
-	})
+	})()
 }
 
 // pooled lists what is in a pool. Range holds the pool's lock, under which nothing may be done that gives a
@@ -55,9 +65,9 @@ func pooled[T any](pool *caddy.UsagePool) []T {
 
 // holdEngine returns the process's engine, making it with these limits if there is none yet. Give it back with
 // releaseEngine.
-func holdEngine(limits admission.Limits, probes int) *engine {
+func holdEngine(limits, looks admission.Limits) *engine {
 	e, _, _ := enginePool.LoadOrNew(engineKey, func() (caddy.Destructor, error) {
-		return newEngine(limits, probes), nil
+		return newEngine(limits, looks), nil
 	})
 	return e.(*engine)
 }
@@ -68,9 +78,14 @@ func releaseEngine() {
 	}
 }
 
-func newEngine(limits admission.Limits, probes int) *engine {
+func newEngine(limits, looks admission.Limits) *engine {
 	budget := admission.New(limits, admission.WithObserver(measured.observe))
-	return &engine{budget: budget, flights: coalesce.NewGroup(budget), probes: newProbes(probes)}
+	lookBudget := admission.New(looks)
+	return &engine{
+		budget: budget, flights: coalesce.NewGroup(budget),
+		lookBudget: lookBudget, looks: coalesce.NewGroup(lookBudget),
+		memory: newMemory(),
+	}
 }
 
 // Destruct is called when no config has an audio_proxy any more and no render is left.
@@ -81,8 +96,15 @@ func (e *engine) Destruct() error {
 
 // end answers all who wait and stops all that renders.
 func (e *engine) end() {
-	e.budget.Close()
+	e.refuseWaiters()
 	e.flights.Close()
+	e.looks.Close()
+}
+
+// refuseWaiters answers all who wait for a slot, and all who come after: the process exits.
+func (e *engine) refuseWaiters() {
+	e.budget.Close()
+	e.lookBudget.Close()
 }
 
 // register notes an app that starts. What its config allows applies at once where no other app runs; else when
@@ -114,6 +136,6 @@ func (e *engine) unregister(app *App) {
 
 func (e *engine) apply(app *App) {
 	e.budget.SetLimits(app.limits())
-	e.probes.setLimit(app.Probes)
+	e.lookBudget.SetLimits(app.lookLimits())
 	app.storeModule.Apply()
 }

@@ -35,7 +35,7 @@ func writeState(w http.ResponseWriter, r *http.Request, status int, state any) e
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", cacheNever)
+	w.Header().Set("Cache-Control", noStore)
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(append(body, '\n')) // a client that is gone by now needs no answer

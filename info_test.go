@@ -148,16 +148,17 @@ func TestRendersThatNeedNoFactsRunNoProbe(t *testing.T) {
 	}
 }
 
-func TestAFullProbePoolIs429AndASlowProbe504(t *testing.T) {
+func TestAFullInfoQueueIs429AndASlowProbe504(t *testing.T) {
 	ffprobe := probing(t, `echo $$ > "$0.running"; while [ ! -e "$0.open" ]; do sleep 0.02; done; exec ffprobe "$@"`)
-	s := newSite(t, simple("probes 1\nffprobe "+ffprobe.path, ""))
+	s := newSite(t, simple("probes 1\nqueue 0\nffprobe "+ffprobe.path, ""))
 	going := s.started(s.url("info", "speech.wav"))
 	waitFor(t, "the probe runs", func() bool { return len(ffprobe.pids()) == 1 })
-	for _, options := range []string{"info", "f:peaks", "f:flac"} {
-		full := s.get(s.url(options, "music.wav"))
-		if after, err := strconv.Atoi(full.header.Get("Retry-After")); full.status != http.StatusTooManyRequests || full.code() != "queue_full" || err != nil || after < 1 {
-			t.Errorf("%s with every probe taken: %d %v %s", options, full.status, full.header, full.body)
-		}
+	full := s.get(s.url("info", "music.wav"))
+	if after, err := strconv.Atoi(full.header.Get("Retry-After")); full.status != http.StatusTooManyRequests || full.code() != "queue_full" || err != nil || after < 1 {
+		t.Errorf("info with every probe taken: %d %v %s", full.status, full.header, full.body)
+	}
+	if a := s.get(s.url("f:mp3/t:0:1", "music.wav")); a.status != http.StatusOK {
+		t.Errorf("a render with every probe taken: %d %s", a.status, a.body)
 	}
 	if a := s.do(t.Context(), http.MethodHead, s.url("info", "music.wav")); a.status != http.StatusOK {
 		t.Errorf("HEAD with every probe taken: %d", a.status)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/admission"
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/coalesce"
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/guard"
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/store"
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/urlapi"
 )
@@ -31,6 +32,7 @@ type metrics struct {
 	lookups        *prometheus.CounterVec
 	probes         *prometheus.CounterVec
 	leaked         prometheus.Counter
+	panics         prometheus.Counter
 
 	mu     sync.Mutex
 	stores map[*pooledStore]bool
@@ -62,9 +64,9 @@ func newMetrics() *metrics {
 		lookups: counters("cache_lookups_total",
 			"Requests for variants, by whether it was stored, had to be rendered, or was being rendered.", "format", "outcome"),
 		probes: counters("probes_total",
-			"Sources that were examined before their render, by how that ended; \"busy\" are those that no probe was free for.", "outcome"),
-		leaked: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem,
-			Name: "leases_leaked_total", Help: "Render slots that were forgotten and found again: each is a bug."}),
+			"Sources that were examined, by how that ended.", "outcome"),
+		leaked: counter("leases_leaked_total", "Render slots that were forgotten and found again: each is a bug."),
+		panics: counter("panics_total", "Panics that cost one render, probe or sweep and no more: each is a bug."),
 		stores: make(map[*pooledStore]bool),
 	}
 	m.beginAtZero()
@@ -77,6 +79,10 @@ func counters(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: name, Help: help,
 	}, labels)
+}
+
+func counter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help})
 }
 
 func histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
@@ -95,14 +101,14 @@ func (m *metrics) beginAtZero() {
 		}
 	}
 	for _, format := range urlapi.Formats() {
-		for _, outcome := range endings {
+		for _, outcome := range outcomes() {
 			m.renders.WithLabelValues(string(format), outcome)
 		}
 		for _, outcome := range []string{cacheHit, cacheMiss, cacheCoalesced} {
 			m.lookups.WithLabelValues(string(format), strings.ToLower(outcome))
 		}
 	}
-	for _, outcome := range append([]string{probeBusy}, endings...) {
+	for _, outcome := range outcomes() {
 		m.probes.WithLabelValues(outcome)
 	}
 }
@@ -113,7 +119,7 @@ func (m *metrics) register(registry *prometheus.Registry) error {
 		return nil // a context that no config was loaded with, in a test
 	}
 	for _, c := range []prometheus.Collector{
-		m.renders, m.renderDuration, m.firstByte, m.queueWait, m.rejections, m.requests, m.lookups, m.probes, m.leaked,
+		m.renders, m.renderDuration, m.firstByte, m.queueWait, m.rejections, m.requests, m.lookups, m.probes, m.leaked, m.panics,
 		&readings{m},
 	} {
 		err := registry.Register(c)
@@ -139,10 +145,17 @@ func (m *metrics) observe(e admission.Event) {
 	}
 }
 
+// panicked is told every panic that was recovered in a goroutine of ours.
+func (m *metrics) panicked(p *guard.Panic) {
+	m.panics.Inc()
+	caddy.Log().Named("audio_proxy").Error("a panic cost one job, and no more: please report this",
+		zap.Any("panic", p.Value), zap.ByteString("stack", p.Stack))
+}
+
 // rendered counts a flight that has ended. One that was sent away, or left before its turn, was no render.
 func (m *metrics) rendered(format urlapi.Format, s coalesce.Summary) {
-	outcome := endingOf(s.Err)
-	if s.Render == 0 && (outcome == endedRefused || outcome == endedCancelled) {
+	outcome := endingOf(s.Err).name
+	if s.Render == 0 && (outcome == "refused" || outcome == "cancelled") {
 		return
 	}
 	m.renders.WithLabelValues(string(format), outcome).Inc()
@@ -151,16 +164,9 @@ func (m *metrics) rendered(format urlapi.Format, s coalesce.Summary) {
 	}
 }
 
-// probeBusy is the outcome of a probe that there was no room for.
-const probeBusy = "busy"
-
 // probed counts a probe.
 func (m *metrics) probed(err error) {
-	outcome := endingOf(err)
-	if errors.Is(err, errProbesBusy) {
-		outcome = probeBusy
-	}
-	m.probes.WithLabelValues(outcome).Inc()
+	m.probes.WithLabelValues(endingOf(err).name).Inc()
 }
 
 // follow adds a store that was opened to those whose totals are read.

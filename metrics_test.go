@@ -293,7 +293,7 @@ func TestLabelValuesComeFromFixedSets(t *testing.T) {
 	}
 	allowed := map[string]string{
 		"format": formats, "class": classes, "cache": "hit|miss|coalesced",
-		"outcome": strings.Join(endings, "|") + "|hit|miss|coalesced|busy",
+		"outcome": strings.Join(outcomes(), "|") + "|hit|miss|coalesced",
 		"reason":  "full|displaced|timeout|shutdown", "endpoint": "variant|info|health|ready|other", "state": "held|capacity",
 		"status": "200|204|206|304|401|404|410|412|413|415|416|422|429|499|500|502|503|504|passed",
 	}
@@ -324,7 +324,7 @@ func registered(t *testing.T) []*dto.MetricFamily {
 	measured.firstByte.WithLabelValues("mp3", "hit")
 	measured.renderDuration.WithLabelValues("mp3", "complete")
 	measured.requests.WithLabelValues("variant", "200")
-	holdEngine(admission.Limits{}, 1)
+	holdEngine(admission.Limits{}, admission.Limits{Slots: 1})
 	defer releaseEngine()
 	families, err := registry.Gather()
 	if err != nil {
@@ -346,7 +346,7 @@ func TestMetricsAreThoseOfTheContractAndPleaseTheLinter(t *testing.T) {
 	for _, f := range families {
 		got = append(got, strings.TrimPrefix(f.GetName(), "caddy_audio_proxy_"))
 	}
-	want := "cache_lookups_total first_byte_seconds leases_leaked_total probes_total queue_capacity queue_depth queue_rejections_total " +
+	want := "cache_lookups_total first_byte_seconds leases_leaked_total panics_total probes_total queue_capacity queue_depth queue_rejections_total " +
 		"queue_wait_seconds render_duration_seconds renders_running renders_total requests_total slots store_bytes store_evictions_total " +
 		"store_files store_held_bytes store_read_failures_total store_write_failures_total"
 	if strings.Join(got, " ") != want {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -65,6 +66,10 @@ type Handler struct {
 	// Let the next handler answer what would be 404.
 	PassThru bool `json:"pass_thru,omitempty"`
 
+	// Who may keep answers, as Cache-Control says it: any cache ("public", the default; never where the request has an
+	// Authorization field), or only the listener's own ("private").
+	Cache string `json:"cache,omitempty"`
+
 	// The origin, or "*", whose pages may use the answers (CORS). Default: none.
 	CORS string `json:"cors,omitempty"`
 
@@ -72,6 +77,7 @@ type Handler struct {
 	sources      map[string]SourceModule
 	keyring      urlapi.Keyring
 	fixed        *urlapi.Options
+	searched     atomic.Int64 // when the store was last asked for all that a path of a fixed variant may mean
 	defaultClass admission.Class
 	logger       *zap.Logger
 }
@@ -109,6 +115,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	h.app = app.(*App)
 	h.app.addSite(ctx, h)
 	refuseWaitersOnShutdown(ctx, h.app.engine)
+	noteConnections(ctx)
 	return nil
 }
 
@@ -148,7 +155,11 @@ func (h *Handler) provisionSources(ctx caddy.Context) error {
 	}
 	h.sources = make(map[string]SourceModule)
 	for scheme, module := range modules.(map[string]any) {
-		h.sources[scheme] = module.(SourceModule)
+		source, ok := module.(SourceModule)
+		if !ok {
+			return fmt.Errorf("the module audio_proxy.sources.%s (%T) opens no sources", scheme, module)
+		}
+		h.sources[scheme] = source
 	}
 	if len(h.sources) == 0 {
 		return errors.New("there is nothing to serve: name a source, such as: source local <root>")
@@ -165,7 +176,7 @@ func refuseWaitersOnShutdown(ctx caddy.Context, e *engine) {
 	}
 	server.RegisterOnShutdown(guard.Func(func() {
 		if caddy.Exiting() {
-			e.budget.Close()
+			e.refuseWaiters()
 		}
 	}))
 }
@@ -219,16 +230,16 @@ func (h *Handler) answer(w *outcome, r *http.Request) error {
 	}
 	defer v.close()
 	w.reads(v)
-	if v.info {
-		return h.serveInfo(w, r, v)
-	}
-	if notModified(r, v.id.Key) {
-		return answerNotModified(w, v.id.Key, v.cacheControl())
+	if !v.info && v.keep && notModifiedByTag(r.Header, strong(v.id.Key)) {
+		return answerNotModified(w, strong(v.id.Key), h.cacheField(r, v.caching()))
 	}
 	if v.class, err = h.classify(r); err != nil {
 		return err
 	}
 	w.classified = true
+	if v.info {
+		return h.serveInfo(w, r, v)
+	}
 	return h.serve(w, r, v)
 }
 

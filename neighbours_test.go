@@ -86,14 +86,20 @@ func TestEncodeInFrontLeavesAudioAlone(t *testing.T) {
 	}
 }
 
-// Where the operator lets sources change, nothing forbids the transformation. Peaks gain by it, and are then
-// another representation.
+// Peaks gain by compression, and are then another representation.
 func TestPeaksMayBeCompressed(t *testing.T) {
-	s := newSite(t, around("", `encode gzip
+	for _, freshness := range []string{"immutable", "revalidate"} {
+		t.Run(freshness, func(t *testing.T) {
+			peaksMayBeCompressed(t, newSite(t, around("", `encode gzip
 	audio_proxy {
 		{audio}
-		freshness revalidate
-	}`))
+		freshness `+freshness+`
+	}`)))
+		})
+	}
+}
+
+func peaksMayBeCompressed(t *testing.T, s *site) {
 	url := s.url("f:peaks", "speech.wav")
 	plain := s.get(url)
 	for _, which := range []string{"stream", "stored"} {

@@ -103,8 +103,9 @@ func TestACacheInFrontKeepsNoHalfVariant(t *testing.T) {
 		n, err := io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 
-		if err == nil {
-			t.Errorf("HTTP/%s: nginx passed %d bytes on as if they were all", version, n)
+		// HTTP/1.0 waits for the end, and gets an error.
+		if err == nil && (version == "1.1" || resp.StatusCode != http.StatusInternalServerError) {
+			t.Errorf("HTTP/%s: %d, nginx passed %d bytes on as if they were all", version, resp.StatusCode, n)
 		}
 		s.reach(0, 0)
 		if kept := keeps(t, cache); len(kept) != 0 {

@@ -29,6 +29,8 @@ type outcome struct {
 	cache      string             // hit, miss or coalesced, once that is known
 	listener   *coalesce.Listener // of the render that had to do with it, if any
 
+	successor *outcome // of the next directive of the site, once this one has passed the request on
+
 	status    int
 	firstByte time.Duration // from arrived to the header of the answer
 	ended     string        // how, in a word
@@ -57,11 +59,18 @@ const (
 func watch(w http.ResponseWriter, r *http.Request) *outcome {
 	o := &outcome{request: r, arrived: time.Now(), endpoint: endpointOther, ended: outcomeFailed}
 	o.ResponseWriter = w
+	if previous, ok := caddyhttp.GetVar(r.Context(), outcomeVar).(*outcome); ok {
+		previous.successor = o
+	}
+	caddyhttp.SetVar(r.Context(), outcomeVar, o)
 	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 		repl.Map(o.placeholder)
 	}
 	return o
 }
+
+// outcomeVar is the request variable in which a directive finds the one that passed the request on to it.
+const outcomeVar = "audio_proxy.outcome"
 
 // WriteHeader notes the status, and that this is the moment of the first byte.
 func (o *outcome) WriteHeader(status int) {
@@ -104,23 +113,24 @@ func (o *outcome) follows(l *coalesce.Listener, cache string) {
 	o.cameBy(cache)
 }
 
-// brokenOff notes that an answer ends without its end.
-func brokenOff(w http.ResponseWriter, err error) {
-	if o, ok := w.(*outcome); ok {
-		o.broken = err
+// brokenOff notes that an answer ends without its end, and whose doing that is: once the connection is closed, the
+// request's context would say that it was the client's.
+func brokenOff(w http.ResponseWriter, r *http.Request, err error) {
+	o, ok := w.(*outcome)
+	if !ok {
+		return
+	}
+	o.broken, o.ended = err, outcomeBrokenOff
+	if r.Context().Err() != nil {
+		o.ended = outcomeClientGone
 	}
 }
 
-// end tells everybody. It runs even where the answer was broken off, by a panic.
+// end tells everybody. It runs even where the answer was broken off, by a panic. Metrics count every directive that had
+// the request; log and trace are about the last one, which answered.
 func (o *outcome) end() {
-	switch {
-	case o.broken != nil && o.request.Context().Err() != nil:
-		o.ended = outcomeClientGone
-	case o.broken != nil:
-		o.ended = outcomeBrokenOff
-	}
 	o.count()
-	if o.variant == nil {
+	if o.variant == nil || o.successor != nil {
 		return
 	}
 	if extra, ok := o.request.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok {
@@ -159,11 +169,15 @@ func (o *outcome) statusCode() int {
 // refused notes the answer to a request that gets no variant.
 func (o *outcome) refused(answer *refusal) { o.ended, o.status = answer.code, answer.status }
 
-// placeholder fills in {http.audio_proxy.*}, with what is known when it is asked for.
+// placeholder fills in {http.audio_proxy.*}, with what is known when it is asked for. The first directive of a site is
+// asked, whichever answered.
 func (o *outcome) placeholder(name string) (any, bool) {
 	name, ours := strings.CutPrefix(name, "http.audio_proxy.")
 	if !ours {
 		return nil, false
+	}
+	for o.successor != nil {
+		o = o.successor
 	}
 	v := o.variant
 	if v == nil {
@@ -234,7 +248,7 @@ func (s span) length() time.Duration {
 func (o *outcome) MarshalLogObject(enc zapcore.ObjectEncoder) error {
 	enc.AddString("outcome", o.ended)
 	if o.broken != nil {
-		enc.AddString("broken_by", endingOf(o.broken))
+		enc.AddString("broken_by", endingOf(o.broken).name)
 	}
 	for _, field := range []struct{ name, value string }{
 		{"cache", o.cache},

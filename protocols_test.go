@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -171,39 +170,6 @@ func TestEveryProtocolShowsThatAStreamWasBrokenOff(t *testing.T) {
 			waitFor(t, "nothing is left", s.isIdle)
 			if stored := s.stored(); len(stored) != 0 {
 				t.Errorf("stored: %v", stored)
-			}
-		})
-	}
-}
-
-// HTTP/1.0 has neither length nor chunks for a stream, so that its ordinary end looks like the variant's. nginx
-// speaks it to its upstreams unless told otherwise.
-func TestAnOldClientIsResetAndNotLeftWithHalfASong(t *testing.T) {
-	for name, dial := range map[string]func(*site) (net.Conn, error){
-		"clear": func(s *site) (net.Conn, error) { return net.Dial("tcp", "localhost:"+strconv.Itoa(s.port)) },
-		"TLS": func(s *site) (net.Conn, error) {
-			return tls.Dial("tcp", "localhost:"+strconv.Itoa(s.port+1), &tls.Config{InsecureSkipVerify: true, ServerName: "localhost"})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			ffmpeg, open := failing(t)
-			s := newSecureSite(t, "ffmpeg "+ffmpeg.path, "")
-			conn, err := dial(s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			if _, err := io.WriteString(conn, "GET /insecure/f:mp3/plain/local://speech.wav HTTP/1.0\r\nHost: localhost\r\n\r\n"); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := io.ReadFull(conn, make([]byte, 8192)); err != nil {
-				t.Fatalf("the first bytes: %v", err)
-			}
-
-			open()
-
-			if rest, err := io.ReadAll(conn); err == nil {
-				t.Errorf("the connection ended as if all had been said, after %d more bytes", len(rest))
 			}
 		})
 	}

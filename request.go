@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/admission"
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/source"
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/store"
@@ -22,21 +20,25 @@ type variant struct {
 	info    bool // the source's facts, and no variant at all
 	options urlapi.Options
 	source  urlapi.Source
-	opener  source.Opener
 	id      store.ID
 	class   admission.Class
 	outcome *outcome // of the request; nil where there is none
 
 	lifetime    time.Duration // of a response; an expiry cuts it
 	revalidated bool          // the key stands for the source as it is now
-	keep        bool          // whether the store may have it
-	input       *source.Input // open already where the source had to be looked at; close gives it up
+	keep        bool          // whether anybody may have it for longer than this answer: the store, a client with its tag
+
+	opener   source.Opener
+	patience time.Duration // how long opening may take
+	input    *source.Input // open already where the source had to be looked at; close gives it up
 }
 
-// Lifetimes of a response: of what never changes, and of what is looked at again (URL API).
+// Lifetimes of a response: of what never changes, of what is looked at again, and of what cannot be told from what it
+// will be (URL API).
 const (
 	lifetimeImmutable   = 31536000 * time.Second
 	lifetimeRevalidated = time.Hour
+	lifetimeUnknown     = time.Minute
 )
 
 func (v *variant) close() {
@@ -49,11 +51,41 @@ func (v *variant) close() {
 // take hands the open source over, opening it if need be.
 func (v *variant) take(ctx context.Context) (*source.Input, error) {
 	if v.input == nil {
-		return v.opener.Open(ctx, v.source.Path)
+		if err := v.look(ctx); err != nil {
+			return nil, err
+		}
 	}
 	in := v.input
 	v.input = nil
 	return in, nil
+}
+
+// look opens the source. It is the one way to open one, and where the site follows changes of its sources it names the
+// variant after what it opened: however often that is done, the key is that of the bytes that are rendered.
+func (v *variant) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, v.patience)
+	defer cancel()
+	in, err := v.opener.Open(ctx, v.source.Path)
+	if err != nil {
+		return timedOut(err)
+	}
+	v.input = in
+	if v.revalidated {
+		v.lifetime, v.keep = lifetimeRevalidated, in.Validator != ""
+		if !v.keep {
+			v.lifetime = lifetimeUnknown
+		}
+		v.id.Key = urlapi.CacheKey(v.options.Canonical(), v.source.String(), in.Revision())
+	}
+	return nil
+}
+
+// timedOut says what it means that a source did not answer in time, where it does not say so itself.
+func timedOut(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, source.ErrUnavailable) {
+		return fmt.Errorf("%w: %w", source.ErrUnavailable, err)
+	}
+	return err
 }
 
 // target is where a path leads.
@@ -95,51 +127,7 @@ func (h *Handler) route(r *http.Request) (target, error) {
 	if !ok {
 		return target{}, errNotFound(errors.New("no such route"))
 	}
-	return target{signature: signature, rest: rest}, nil
-}
-
-// escapedPath is the path as the client sent it, without what handle_path or uri strip_prefix took off its
-// front. A path that was decoded and encoded again is another path, and so is one with its slashes merged, such as
-// those of local://. net/url does the one to characters that came without an escape they need, Caddy's rewrites do
-// the other. So it is taken from the request line, which says what was sent.
-func escapedPath(r *http.Request) string {
-	sent := r.RequestURI
-	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
-		sent = original.RequestURI // a rewrite changes the field
-	}
-	sent, _, _ = strings.Cut(sent, "?")
-	if !strings.HasPrefix(sent, "/") { // the absolute form, as sent to proxies
-		_, sent, _ = strings.Cut(sent, "://")
-		sent = sent[max(strings.IndexByte(sent, '/'), 0):]
-	}
-	if decoded, err := url.PathUnescape(sent); err == nil && decoded == r.URL.Path {
-		return sent
-	}
-	// The prefix that is missing from the path is as long as what the rewrite's own cleaning has more of.
-	if full, ok := cleaned(sent); ok && strings.HasSuffix(full, r.URL.Path) {
-		rest := skipDecoded(sent, len(full)-len(r.URL.Path))
-		if path, ok := cleaned(rest); ok && path == r.URL.Path {
-			return rest
-		}
-	}
-	return r.URL.EscapedPath() // rewritten to something else
-}
-
-// cleaned is what a rewrite makes of an escaped path before it decodes it.
-func cleaned(escaped string) (string, bool) {
-	decoded, err := url.PathUnescape(caddyhttp.CleanPath(escaped, true))
-	return decoded, err == nil
-}
-
-// skipDecoded drops the first n characters of an escaped path, where an escape counts as one.
-func skipDecoded(path string, n int) string {
-	for ; n > 0 && path != ""; n-- {
-		if path[0] == '%' && len(path) > 2 {
-			path = path[2:]
-		}
-		path = path[1:]
-	}
-	return path
+	return target{signature: signature, rest: urlapi.RestoreSlash(rest)}, nil
 }
 
 // read takes a path apart and checks it, in the order of the URL API: signature, expiry, options, source.
@@ -205,25 +193,15 @@ func (h *Handler) identify(ctx context.Context, v *variant) error {
 	if !ok {
 		return errNotFound(fmt.Errorf("no source of kind %q is configured", v.source.Scheme))
 	}
-	v.opener = module
+	v.opener, v.patience = module, time.Duration(h.app.ProbeTimeout)
 	v.id.Scope = scopeOf(v.source.Scheme, module)
+	v.revalidated = h.Freshness == freshnessRevalidate && !v.info
+	if v.revalidated {
+		return v.look(ctx)
+	}
 	v.keep = true
 	v.lifetime = lifetimeImmutable
-	if h.Freshness != freshnessRevalidate || v.info {
-		v.id.Key = urlapi.CacheKey(v.options.Canonical(), v.source.String())
-		return nil
-	}
-	if v.input == nil {
-		in, err := v.opener.Open(ctx, v.source.Path)
-		if err != nil {
-			return err
-		}
-		v.input = in
-	}
-	v.revalidated = true
-	v.lifetime = lifetimeRevalidated
-	v.keep = v.input.Validator != ""
-	v.id.Key = urlapi.CacheKey(v.options.Canonical(), v.source.String(), v.input.Validator)
+	v.id.Key = urlapi.CacheKey(v.options.Canonical(), v.source.String())
 	return nil
 }
 

@@ -5,14 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"strconv"
-	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"go.uber.org/zap"
 
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/coalesce"
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/store"
@@ -30,8 +26,7 @@ func (h *Handler) serveVariant(w http.ResponseWriter, r *http.Request, v *varian
 	}
 	kept, err := h.app.openStore()
 	if err != nil {
-		return newRefusal(http.StatusBadGateway, "upstream_unavailable", cacheNever,
-			"The store of variants could not be opened (setting: store).", err)
+		return endStoreClosed.refuse(err)
 	}
 	if !v.keep {
 		kept = nil
@@ -39,7 +34,8 @@ func (h *Handler) serveVariant(w http.ResponseWriter, r *http.Request, v *varian
 	for {
 		if hit := lookUp(kept, v.id); hit != nil {
 			defer hit.Close()
-			return h.serveFile(w, r, v, hit, timing{cache: cacheHit})
+			v.close() // a client may take hours, and the master is not read
+			return h.serveStored(w, r, v, hit)
 		}
 		err := h.serveRender(w, r, v, kept)
 		if !errors.Is(err, coalesce.ErrStored) {
@@ -64,7 +60,12 @@ func lookUp(kept store.Store, id store.ID) *store.Variant {
 // serveRender joins the variant's render, starting it where there is none. It returns coalesce.ErrStored when
 // the variant turns out to be in the store.
 func (h *Handler) serveRender(w http.ResponseWriter, r *http.Request, v *variant, kept store.Store) error {
-	if r.Method == http.MethodHead {
+	switch decided := evaluate(r.Header, v.representation(nil)); {
+	case decided == notModified:
+		return answerNotModified(w, strong(v.id.Key), h.cacheField(r, v.caching()))
+	case decided == conditionsFail:
+		return h.refuseUnseen(r.Context(), v)
+	case r.Method == http.MethodHead:
 		return h.serveHead(w, r, v)
 	}
 	listener, cache, err := h.listen(r.Context(), v, kept)
@@ -88,7 +89,7 @@ func (h *Handler) serveRender(w http.ResponseWriter, r *http.Request, v *variant
 	if err := listener.Ready(r.Context()); err != nil {
 		return err
 	}
-	v.setHeader(w.Header(), weak(v.id.Key), timingOf(cache, listener))
+	h.setHeader(w.Header(), r, v, weak(v.id.Key), timingOf(cache, listener))
 	w.WriteHeader(http.StatusOK)
 	if err := cut.cause(stream(r.Context(), w, listener)); err != nil {
 		h.breakOff(w, r, err)
@@ -99,11 +100,15 @@ func (h *Handler) serveRender(w http.ResponseWriter, r *http.Request, v *variant
 // listen joins or starts the render. A source is not looked at while its render is going on.
 func (h *Handler) listen(ctx context.Context, v *variant, kept store.Store) (*coalesce.Listener, string, error) {
 	if l, joined := h.app.engine.flights.Join(v.id, v.class); joined {
+		v.close()
 		return l, cacheCoalesced, nil
 	}
 	in, err := h.open(ctx, v)
 	if err != nil {
 		return nil, "", err
+	}
+	if !v.keep { // opened again, the source may have lost its validator
+		kept = nil
 	}
 	j, err := h.app.newJob(v, in)
 	if err != nil {
@@ -116,18 +121,23 @@ func (h *Handler) listen(ctx context.Context, v *variant, kept store.Store) (*co
 	return l, cacheCoalesced, nil
 }
 
-// awaitComplete waits for the whole variant where the answer needs it: for a range, within bounds, and for all
-// answers of a site that delivers complete ones. It reports whether the variant is complete.
+// wantsFile reports whether a request for a variant that is not there yet is to be answered with the finished file.
+func (h *Handler) wantsFile(r *http.Request, v *variant) bool {
+	return h.Delivery == deliveryComplete || lacksFraming(r) || v.wantsPart(r)
+}
+
+// awaitComplete waits for the finished file where the answer is to be one, and reports whether it is there. Where it
+// takes too long a stream may do in its place, unless the site wants none, or the client could not tell that one was
+// broken off.
 func (h *Handler) awaitComplete(r *http.Request, v *variant, l *coalesce.Listener) (bool, error) {
+	if !h.wantsFile(r, v) {
+		return false, nil
+	}
 	ctx := r.Context()
-	switch {
-	case h.Delivery == deliveryComplete:
-	case wantsPart(r) && rangeApplies(r, strong(v.id.Key)):
+	if h.Delivery != deliveryComplete && (!lacksFraming(r) || socketOf(r) != nil) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(h.app.RangeWait))
 		defer cancel()
-	default:
-		return false, nil
 	}
 	err := l.Complete(ctx)
 	if errors.Is(err, context.DeadlineExceeded) && r.Context().Err() == nil {
@@ -148,124 +158,64 @@ func (h *Handler) serveComplete(w http.ResponseWriter, r *http.Request, v *varia
 	return h.serveFile(w, r, v, file, when)
 }
 
+// wantsPart reports whether a request for a variant that is not there yet is for a part of it, wherever it ends.
+func (v *variant) wantsPart(r *http.Request) bool {
+	asked, ok := parseRange(r.Header)
+	return ok && !asked.whole() && rangeApplies(r.Header, v.representation(nil))
+}
+
 // serveHead gives the header that a GET would get now, and renders nothing.
 func (h *Handler) serveHead(w http.ResponseWriter, r *http.Request, v *variant) error {
-	cache := cacheCoalesced
-	if !h.app.engine.flights.Going(v.id) {
-		in, err := h.open(r.Context(), v)
-		if err != nil {
-			return err
-		}
-		in.Close()
-		cache = cacheMiss
+	cache, err := h.look(r.Context(), v)
+	if err != nil {
+		return err
 	}
 	etag := weak(v.id.Key)
-	if h.Delivery == deliveryComplete { // the GET's answer is a finished file
+	if h.wantsFile(r, v) {
 		etag = strong(v.id.Key)
 		w.Header().Set("Accept-Ranges", "bytes")
 	}
-	v.setHeader(w.Header(), etag, timing{cache: cache})
+	h.setHeader(w.Header(), r, v, etag, timing{cache: cache})
 	w.WriteHeader(http.StatusOK)
 	return nil
 }
 
-// pieces are the buffers that streams are copied through. A listener holds one only while it writes.
-var pieces = sync.Pool{New: func() any { return new([64 << 10]byte) }}
-
-// stream copies the variant to the client as it is rendered.
-func stream(ctx context.Context, w http.ResponseWriter, l *coalesce.Listener) error {
-	controller := http.NewResponseController(w)
-	for {
-		if err := l.More(ctx); err != nil {
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return err
-		}
-		if err := catchUp(w, l); err != nil {
-			return err
-		}
-		// What there is must not sit in a buffer until there is more.
-		if err := controller.Flush(); err != nil {
-			return err
-		}
+// refuseUnseen answers a request whose conditions a variant cannot meet that is not there yet, without rendering it.
+// A condition counts only where there would be an answer without it (RFC 9110, 13.2.1).
+func (h *Handler) refuseUnseen(ctx context.Context, v *variant) error {
+	if _, err := h.look(ctx, v); err != nil {
+		return err
 	}
+	return errPrecondition()
 }
 
-// catchUp copies what has been rendered by now.
-func catchUp(w io.Writer, l *coalesce.Listener) error {
-	piece := pieces.Get().(*[64 << 10]byte)
-	defer pieces.Put(piece)
-	for {
-		n, err := l.Read(piece[:])
-		if err != nil || n == 0 {
-			return err
-		}
-		if _, err := w.Write(piece[:n]); err != nil {
-			return err
-		}
+// look finds what can be known of a variant that is not stored, without rendering it: whether its source can be had,
+// and how a GET would come by it.
+func (h *Handler) look(ctx context.Context, v *variant) (cache string, err error) {
+	if h.app.engine.flights.Going(v.id) {
+		return cacheCoalesced, nil
 	}
-}
-
-// breakOff ends an answer that cannot be completed in the one way a client can tell from a complete one:
-// without its end. What has been written goes out first; net/http knows the panic and logs nothing.
-func (h *Handler) breakOff(w http.ResponseWriter, r *http.Request, err error) {
-	brokenOff(w, err)
-	if r.Context().Err() == nil {
-		if c := h.logger.Check(zap.WarnLevel, "broke off a stream"); c != nil {
-			c.Write(h.uriField(r), zap.Error(err))
-		}
-		if !errors.Is(err, store.ErrLetGo) { // whose client reads nothing
-			_ = http.NewResponseController(w).Flush() // the connection is given up either way
-		}
-	}
-	if !r.ProtoAtLeast(1, 1) {
-		reset(w)
-	}
-	panic(http.ErrAbortHandler)
-}
-
-// reset closes an HTTP/1.0 connection in the one way that does not look like the end of its answer, which has
-// neither a length nor a last chunk. Proxies that speak it to their upstreams (nginx does, unless it is told
-// otherwise) would keep half a song.
-func reset(w http.ResponseWriter) {
-	conn, _, err := http.NewResponseController(w).Hijack()
+	in, err := h.open(ctx, v)
 	if err != nil {
-		return // another kind of server; its connection is closed all the same
+		return "", err
 	}
-	raw := conn
-	for {
-		wrapped, ok := raw.(interface{ NetConn() net.Conn })
-		if !ok {
-			break
-		}
-		raw = wrapped.NetConn()
-	}
-	if tcp, ok := raw.(interface{ SetLinger(seconds int) error }); ok {
-		_ = tcp.SetLinger(0) // closed with an ordinary end otherwise, which is all there is then
-	}
-	_ = raw.Close() // not through TLS, which would say good-bye
+	in.Close()
+	return cacheMiss, nil
 }
 
 // setHeader sets what every answer with this variant says of it.
-func (v *variant) setHeader(header http.Header, etag string, when timing) {
+func (h *Handler) setHeader(header http.Header, r *http.Request, v *variant, etag string, when timing) {
 	header.Set("Content-Type", v.options.ContentType())
 	header.Set("X-Content-Type-Options", "nosniff") // a source's bytes are somebody else's
-	header.Set("ETag", etag)
-	header.Set("Cache-Control", v.cacheControl())
+	if v.keep {
+		header.Set("ETag", etag)
+	}
+	header.Set("Cache-Control", h.cacheField(r, v.caching()))
 	if disposition := v.options.ContentDisposition(); disposition != "" {
 		header.Set("Content-Disposition", disposition)
 	}
 	when.setHeader(header)
 	v.outcome.cameBy(when.cache)
-}
-
-func (v *variant) cacheControl() string {
-	lifetime := "public, max-age=" + strconv.FormatInt(int64(v.lifetime/time.Second), 10)
-	if v.revalidated {
-		return lifetime
-	}
-	return lifetime + ", immutable, no-transform"
 }
 
 // Entity tags of a variant. A stream is only weakly the same as the stored file, whose header fields were

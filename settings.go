@@ -49,6 +49,7 @@ func (h *Handler) provisionSettings() error {
 	return errors.Join(
 		oneOf("freshness", &h.Freshness, freshnessImmutable, freshnessRevalidate),
 		oneOf("delivery", &h.Delivery, deliveryStream, deliveryComplete),
+		oneOf("cache", &h.Cache, cachePublic, cachePrivate),
 		oneOf("errors", &h.Errors, errorsJSON, errorsCaddy),
 	)
 }

@@ -32,16 +32,26 @@ type LocalSource struct {
 
 	root  string
 	local *source.Local
+	held  bool
 }
+
+// localPool holds the folders that are in use by their names. All sites and config loads that use one share what it
+// costs when it does not answer.
+var localPool = caddy.NewUsagePool()
+
+// pooledLocal has nothing to close: a folder that nobody asks for is held open for a second.
+type pooledLocal struct{ *source.Local }
+
+// Destruct does nothing.
+func (pooledLocal) Destruct() error { return nil }
 
 // CaddyModule returns the Caddy module information.
 func (*LocalSource) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "audio_proxy.sources.local", New: func() caddy.Module { return new(LocalSource) }}
 }
 
-// Provision opens the folder. It is not closed when the config is cleaned up, since requests may still be on their
-// way then; the garbage collector closes it when the last one is done.
-func (s *LocalSource) Provision(caddy.Context) error {
+// Provision finds out whether the folder can be opened.
+func (s *LocalSource) Provision(ctx caddy.Context) error {
 	root, err := replace(s.Root)
 	if err != nil {
 		return fmt.Errorf("source local: %w", err)
@@ -52,15 +62,38 @@ func (s *LocalSource) Provision(caddy.Context) error {
 	if s.root, err = filepath.Abs(root); err != nil {
 		return fmt.Errorf("source local: %w", err)
 	}
-	if s.local, err = source.OpenLocal(s.root); err != nil {
+	pooled, _, err := localPool.LoadOrNew(s.root, func() (caddy.Destructor, error) {
+		local, err := source.NewLocal(s.root)
+		return pooledLocal{local}, err
+	})
+	if err != nil {
+		return fmt.Errorf("source local: %w", err)
+	}
+	s.local, s.held = pooled.(pooledLocal).Local, true
+	if err := s.local.Check(ctx); err != nil {
 		return fmt.Errorf("source local: %w", err)
 	}
 	return nil
 }
 
+// Cleanup lets go of the folder. Requests that are still on their way may go on using it.
+func (s *LocalSource) Cleanup() error {
+	if !s.held {
+		return nil
+	}
+	s.held = false
+	_, err := localPool.Delete(s.root)
+	return err
+}
+
 // Open opens a file.
 func (s *LocalSource) Open(ctx context.Context, path string) (*source.Input, error) {
 	return s.local.Open(ctx, path)
+}
+
+// Existing tells which of several files may be there.
+func (s *LocalSource) Existing(ctx context.Context, paths []string) ([]string, error) {
+	return s.local.Existing(ctx, paths)
 }
 
 // Scope is the folder: another site's local://song.wav is another song.
@@ -74,6 +107,8 @@ func scopeOf(scheme string, module SourceModule) string {
 
 // Interface guards
 var (
-	_ SourceModule      = (*LocalSource)(nil)
-	_ caddy.Provisioner = (*LocalSource)(nil)
+	_ SourceModule       = (*LocalSource)(nil)
+	_ source.Finder      = (*LocalSource)(nil)
+	_ caddy.Provisioner  = (*LocalSource)(nil)
+	_ caddy.CleanerUpper = (*LocalSource)(nil)
 )

@@ -76,7 +76,7 @@ func (o *outcome) record(parent trace.Span, name string, s span, options ...trac
 	tracer := parent.TracerProvider().Tracer(tracerName)
 	_, child := tracer.Start(o.request.Context(), name, append(options, trace.WithTimestamp(s.from))...)
 	if o.broken != nil {
-		child.SetStatus(codes.Error, endingOf(o.broken))
+		child.SetStatus(codes.Error, endingOf(o.broken).name)
 	}
 	child.SetAttributes(attribute.Bool("audio_proxy.goes_on", goesOn))
 	child.End(trace.WithTimestamp(s.to))

@@ -56,9 +56,12 @@ const (
 )
 
 // Why an entry is refused, where no request would be.
-const (
-	warmInvalidEntry = "invalid_entry"
-	warmNotStored    = "not_stored"
+var (
+	endInvalidEntry = &ending{status: http.StatusBadRequest, code: "invalid_entry", keep: never}
+	endNothingKept  = &ending{status: http.StatusConflict, code: "not_stored", keep: never,
+		message: "Variants of this source are not kept."}
+	endNotStored = &ending{status: http.StatusInsufficientStorage, code: "not_stored", keep: never,
+		message: "It was rendered, but the store did not take it; the server's log says why."}
 )
 
 // maxWarmBody bounds the list, which is read before anything is rendered: some hundred thousand entries.
@@ -171,7 +174,7 @@ func warm(ctx context.Context, entry warmEntry) (report warmReport) {
 		defer v.close()
 		report.Key = v.id.Key
 		settled, err := h.warm(ctx, v)
-		report.Status = settled.Status
+		report.Key, report.Status = v.id.Key, settled.Status // the source may have changed while it waited
 		return err
 	})
 	if err != nil {
@@ -184,14 +187,17 @@ func warm(ctx context.Context, entry warmEntry) (report warmReport) {
 
 func refusedEntry(err error) warmReport {
 	r := refusalOf(err)
-	if errors.Is(err, coalesce.ErrCancelled) || errors.Is(err, context.Canceled) {
-		return warmReport{Status: warmRefused, Error: endedCancelled, Message: "The render was cancelled."}
+	report := warmReport{Status: warmRefused, Error: r.code, Message: r.message()}
+	if r.name == "cancelled" {
+		report.Error = r.name
 	}
-	return warmReport{Status: warmRefused, Error: r.code, Message: r.message}
+	return report
 }
 
 func errEntry(format string, args ...any) error {
-	return newRefusal(http.StatusBadRequest, warmInvalidEntry, cacheNever, fmt.Sprintf(format, args...), nil)
+	r := endInvalidEntry.refuse(nil)
+	r.text = fmt.Sprintf(format, args...)
+	return r
 }
 
 // findWarm finds the site that an entry is for: of the config that runs now, the first one, in the config's
@@ -298,7 +304,7 @@ func (h *Handler) warm(ctx context.Context, v *variant) (warmReport, error) {
 		return warmReport{}, err
 	}
 	if kept == nil || !v.keep {
-		return warmReport{}, newRefusal(http.StatusConflict, warmNotStored, cacheNever, "Variants of this source are not kept.", nil)
+		return warmReport{}, endNothingKept.refuse(nil)
 	}
 	for {
 		if isKept(kept, v) {
@@ -329,8 +335,7 @@ func (h *Handler) warmOnce(ctx context.Context, v *variant, kept store.Store) (w
 		return warmReport{}, err
 	}
 	if !listener.Stored() {
-		return warmReport{}, newRefusal(http.StatusInsufficientStorage, warmNotStored, cacheNever,
-			"It was rendered, but the store did not take it; the server's log says why.", nil)
+		return warmReport{}, endNotStored.refuse(nil)
 	}
 	if cache == cacheMiss {
 		return warmReport{Status: warmStarted}, nil

@@ -68,7 +68,7 @@ func (b *Budget) takeHandle() *handle {
 		return h
 	}
 	h := &handle{budget: b, hold: &hold{}}
-	runtime.AddCleanup(h, recoverLeak, forgotten{weak.Make(b), h.hold})
+	runtime.AddCleanup(h, guardedRecover, forgotten{weak.Make(b), h.hold})
 	return h
 }
 

@@ -6,16 +6,16 @@ import (
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/guard"
 )
 
-// forgotten is what the runtime hands to recoverLeak when a handle is gone. It
+// forgotten is what the runtime hands to guardedRecover when a handle is gone. It
 // knows the budget only weakly, or else no budget could ever be collected.
 type forgotten struct {
 	budget weak.Pointer[Budget]
 	hold   *hold
 }
 
-// recoverLeak is called by the runtime, on a goroutine of its own, after a
+// guardedRecover is called by the runtime, on a goroutine of its own, after a
 // handle has become unreachable.
-func recoverLeak(f forgotten) {
+func guardedRecover(f forgotten) {
 	guard.Func(func() {
 		if b := f.budget.Value(); b != nil {
 			b.reclaim(f.hold)

@@ -91,7 +91,7 @@ func (p Plan) args(input, tags, live, final string) []string {
 
 // input opens the source: what may be opened for it, and as what.
 func (p Plan) input(input string) []string {
-	args := InputOptions(p.Protocols)
+	args := inputOptions(FFmpeg, p.Protocols)
 	args = append(args, p.Job.Seek...)
 	return append(args, "-i", input)
 }

@@ -19,15 +19,15 @@ type Facts struct {
 	Codec      string
 	SampleRate int // Hz
 	Channels   int
-	BitDepth   int     // of the samples as they are stored; 0 for lossy codecs
-	Float      bool    // the samples are stored as floating point
-	StoredBits int     // what the stream says of its samples' bits, whatever the codec
-	Duration   float64 // seconds, as claimed
-	Frames     int64   // as claimed
-	Exact      bool    // Frames is true: the samples are stored plainly and the file is long enough for them
-	BitRate    int64   // bit/s, of the whole file
-	Size       int64   // bytes
-	Tags       map[string]string
+	BitDepth   int               // of the samples as they are stored; 0 for lossy codecs
+	Float      bool              // the samples are stored as floating point
+	StoredBits int               // what the stream says of its samples' bits, whatever the codec
+	Duration   float64           // seconds, as claimed
+	Frames     int64             // as claimed
+	Exact      bool              // Frames is true: the samples are stored plainly and the file is long enough for them
+	BitRate    int64             // bit/s, of the whole file
+	Size       int64             // bytes
+	Tags       map[string]string // lower-case keys; at most 32 of at most 512 bytes, since facts are kept in memory
 
 	// ClipFrames is how many frames are left after the trim, counted or exact; 0 when that is not known.
 	ClipFrames int64
@@ -44,7 +44,7 @@ func ProbeArgs(protocols, input string) []string {
 		"format=format_name,duration,size,bit_rate:format_tags" +
 			":stream=codec_type,codec_name,sample_fmt,sample_rate,channels,bits_per_sample,bits_per_raw_sample,duration,bit_rate" +
 			":stream_tags:stream_disposition=attached_pic"}
-	args = append(args, InputOptions(protocols)...)
+	args = append(args, inputOptions(FFprobe, protocols)...)
 	return append(args, "-i", input)
 }
 
@@ -117,7 +117,6 @@ func factsOf(format probedFormat, stream probedStream) Facts {
 		Duration:   float64(firstOf(format.Duration, stream.Duration)),
 		BitRate:    int64(firstOf(format.BitRate, stream.BitRate)),
 		Size:       int64(format.Size),
-		Tags:       format.Tags,
 	}
 	if lossless(stream.Codec) {
 		f.BitDepth = f.StoredBits
@@ -125,12 +124,24 @@ func factsOf(format probedFormat, stream probedStream) Facts {
 	}
 	f.Frames = int64(math.Round(float64(firstOf(stream.Duration, format.Duration)) * float64(f.SampleRate)))
 	f.Exact = exact(f, int64(stream.Bits))
-	if f.Container == "ogg" { // which keeps a song's tags with its stream
-		f.Tags = maps.Clone(stream.Tags)
-		maps.Copy(f.Tags, format.Tags)
+	tags := format.Tags
+	if f.Container == "ogg" { // which keeps a song's tags with its stream; either may have none
+		tags = map[string]string{}
+		maps.Copy(tags, stream.Tags)
+		maps.Copy(tags, format.Tags)
 	}
+	f.Tags = infoTags(tags)
 	return f
 }
+
+// dubious says that ffprobe took the source for what its name or a few bytes of it say, and found nothing that it
+// could play.
+func (f Facts) dubious() bool {
+	return f.SampleRate == 0 || f.Channels == 0 || f.Duration == 0 && slices.Contains(bareStreams, f.Container)
+}
+
+// bareStreams are frames of a codec without a container around them, which ffmpeg believes a name of.
+var bareStreams = []string{"aac", "ac3", "amr", "amrnb", "amrwb", "dts", "eac3", "flac", "gsm", "loas", "mlp", "mp3", "shn", "truehd"}
 
 func firstOf(values ...number) number {
 	for _, v := range values {

@@ -56,7 +56,7 @@ func TestInfoBoundsTags(t *testing.T) {
 	for i := range 100 {
 		tags[fmt.Sprintf("n%02d", i)] = "x"
 	}
-	got := Facts{Tags: tags}.Info(0).Tags
+	got := infoTags(tags)
 	if len(got) != infoTagCount || got["title"] != "T" || got["zzz"] != "" {
 		t.Errorf("%d tags: %v", len(got), got)
 	}
@@ -76,7 +76,7 @@ func TestFactsThatAreNone(t *testing.T) {
 		{"no answer", `x`, Failed},
 	}
 	for _, c := range cases {
-		if _, err := ParseFacts([]byte(c.answer)); err == nil || classOf(err, nil, Pending) != c.want && c.want != Failed {
+		if _, err := ParseFacts([]byte(c.answer)); err == nil || Classify(err, nil, Pending).Class != c.want && c.want != Failed {
 			t.Errorf("%s: %v, want class %s", c.name, err, c.want)
 		}
 	}
@@ -141,9 +141,9 @@ func TestProbeThatFails(t *testing.T) {
 		{run("[error] file:in.wav: Invalid data found when processing input\n", errExit, "{}"), Undecodable},
 		{run("", context.DeadlineExceeded, ""), Timeout},
 		{run("", errors.New("signal: killed"), ""), Failed},
-		{run("", nil, strings.Repeat(" ", probeOutputLimit+1)), Failed},
+		{run("", nil, strings.Repeat(" ", probeOutputLimit+1)), Undecodable},
 	} {
-		if _, err := Probe(t.Context(), c.run, Source{"file:in.wav", "file"}); classOf(err, nil, Pending) != c.want {
+		if _, err := Probe(t.Context(), c.run, Source{URL: "file:in.wav", Protocols: "file"}); Classify(err, nil, Pending).Class != c.want {
 			t.Errorf("%v, want class %s", err, c.want)
 		}
 	}

@@ -58,8 +58,8 @@ func TestWhatIsNoAudioIsUndecodable(t *testing.T) {
 			if got := Classify(o.err, []byte(o.stderr), o.report.Verdict()).Class; got != Undecodable {
 				t.Errorf("class %s, want %s\n%s", got, Undecodable, o.stderr)
 			}
-			_, err := Probe(t.Context(), runReal, Source{"file:" + path, "file"})
-			if got := classOf(err, nil, Pending); got != Undecodable {
+			_, err := Probe(t.Context(), runReal, Source{URL: "file:" + path, Protocols: "file"})
+			if got := Classify(err, nil, Pending).Class; got != Undecodable {
 				t.Errorf("probe: %v, want class %s", err, Undecodable)
 			}
 		})
@@ -104,8 +104,8 @@ func TestVideoIsNotArt(t *testing.T) {
 					t.Errorf("%s: streams of the variant: %s", format, got)
 				}
 			}
-			_, err := Probe(t.Context(), runReal, Source{"file:" + c.path, "file"})
-			if isVideo := err != nil && classOf(err, nil, Pending) == VideoSource; isVideo != (c.want == Video) {
+			_, err := Probe(t.Context(), runReal, Source{URL: "file:" + c.path, Protocols: "file"})
+			if isVideo := err != nil && Classify(err, nil, Pending).Class == VideoSource; isVideo != (c.want == Video) {
 				t.Errorf("probe: %v", err)
 			}
 		})

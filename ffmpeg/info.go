@@ -31,7 +31,7 @@ func (f Facts) Info(size int64) Info {
 		BitDepth:   f.StoredBits,
 		BitRate:    f.BitRate,
 		Size:       cmp.Or(size, f.Size),
-		Tags:       infoTags(f.Tags),
+		Tags:       f.Tags,
 	}
 }
 
@@ -58,9 +58,9 @@ const (
 func infoTags(tags map[string]string) map[string]string {
 	clean := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
-		name := cutBytes(strings.ToLower(printable(key)), infoTagLimit)
+		name := infoText(strings.ToLower(infoText(key)))
 		if _, taken := clean[name]; name != "" && !taken {
-			clean[name] = cutBytes(printable(tags[key]), infoTagLimit)
+			clean[name] = infoText(tags[key])
 		}
 	}
 	if len(clean) <= infoTagCount {
@@ -73,6 +73,12 @@ func infoTags(tags map[string]string) map[string]string {
 		delete(clean, key)
 	}
 	return clean
+}
+
+// infoText is the beginning of s that is shown. It is a copy: what was cut off would stay in memory with it.
+func infoText(s string) string {
+	s = cutBytes(s, 8*infoTagLimit) // the rest could be megabytes, and doesn't matter
+	return strings.Clone(cutBytes(printable(s), infoTagLimit))
 }
 
 func rank(key string) int {

@@ -27,7 +27,7 @@ func TestSourceDependentValuesAreClamped(t *testing.T) {
 			var facts Facts
 			if Needs(opts).Facts {
 				var err error
-				if facts, err = Probe(t.Context(), runReal, Source{"file:" + telephone, "file"}); err != nil {
+				if facts, err = Probe(t.Context(), runReal, Source{URL: "file:" + telephone, Protocols: "file"}); err != nil {
 					t.Fatal(err)
 				}
 			}

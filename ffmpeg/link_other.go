@@ -4,6 +4,8 @@ package ffmpeg
 
 import "errors"
 
-func linkInput(string, string) (string, error) {
+func descriptor() string { return "" }
+
+func linkInput(string, string, string) (string, error) {
 	return "", errors.New("this system cannot hand an open file to ffmpeg by name")
 }

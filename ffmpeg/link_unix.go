@@ -17,11 +17,11 @@ func descriptor() string {
 	return "/dev/fd/3"
 }
 
-// linkInput makes a name for descriptor 3 that keeps the source's extension, by which ffmpeg recognizes some
+// linkInput makes a name for target, the subprocess's descriptor 3, that keeps the source's extension, by which ffmpeg recognizes some
 // formats, and returns it, relative to dir.
-func linkInput(dir, ext string) (string, error) {
+func linkInput(dir, ext, target string) (string, error) {
 	name := "in" + ext
-	if err := os.Symlink(descriptor(), filepath.Join(dir, name)); err != nil {
+	if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
 		return "", fmt.Errorf("naming the source for ffmpeg: %w", err)
 	}
 	return name, nil

@@ -53,13 +53,7 @@ func decode(ctx context.Context, run Run, source Source, opts urlapi.Options, fa
 	}
 	plan.Protocols = source.Protocols
 	stderr, err := run(ctx, FFmpeg, plan.Args(source.URL, "pipe:1", ""), w)
-	if err == nil {
-		return nil
-	}
-	var report Report
-	report.Write(stderr)
-	report.End()
-	return Classify(err, stderr, report.Verdict())
+	return decodingError(ctx, run, source, stderr, err)
 }
 
 // Write writes the waveform in a format of the URL's: "json" or "dat".

@@ -79,7 +79,7 @@ func TestPeaksEqualAnIndependentReading(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			c.opts.Format = urlapi.Peaks
-			source := Source{"file:" + c.source, "file"}
+			source := Source{URL: "file:" + c.source, Protocols: "file"}
 			facts, err := Probe(t.Context(), runReal, source)
 			if err != nil {
 				t.Fatal(err)
@@ -108,7 +108,7 @@ func TestPeaksEqualAnIndependentReading(t *testing.T) {
 func TestPeaksOfASourceThatLies(t *testing.T) {
 	t.Parallel()
 	path := makeAudio(t, "vbr.mp3", "aevalsrc='if(lt(t,4),0,0.8*sin(2000*t))':s=44100:d=8", "-q:a", "4", "-write_xing", "0")
-	source := Source{"file:" + path, "file"}
+	source := Source{URL: "file:" + path, Protocols: "file"}
 	facts, err := Probe(t.Context(), runReal, source)
 	if err != nil {
 		t.Fatal(err)
@@ -151,14 +151,14 @@ func TestPeaksOfASourceThatLies(t *testing.T) {
 
 func TestPeaksOfNothing(t *testing.T) {
 	path := makeAudio(t, "short.wav", "sine=d=0.5")
-	source := Source{"file:" + path, "file"}
+	source := Source{URL: "file:" + path, Protocols: "file"}
 	facts, err := Probe(t.Context(), runReal, source)
 	if err != nil {
 		t.Fatal(err)
 	}
 	opts := urlapi.Options{Format: urlapi.Peaks, Points: 10, Trim: &urlapi.Trim{Start: 2000}}
 	_, err = Peaks(t.Context(), runReal, source, opts, facts)
-	if class := classOf(err, nil, Pending); class != NoSound {
+	if class := Classify(err, nil, Pending).Class; class != NoSound {
 		t.Errorf("a trim that leaves nothing: %v, want class %s", err, NoSound)
 	}
 }

@@ -2,8 +2,8 @@ package ffmpeg
 
 import (
 	"context"
-	"errors"
 	"io"
+	"os"
 
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/urlapi"
 )
@@ -21,20 +21,42 @@ const (
 // to.
 type Run func(ctx context.Context, program Program, args []string, stdout io.Writer) (stderr []byte, err error)
 
-// Source is an input as ffmpeg is told it: its URL, and the protocols it may be read through.
-type Source struct{ URL, Protocols string }
+// Source is an input as ffmpeg is told it.
+type Source struct {
+	URL, Protocols string // Protocols are those it may be read through
+
+	file  *os.File // the source itself, where it is ours to read
+	relay Run      // runs a program that reads relayURL, which we fill from the file; nil where there is no file
+}
 
 // Probe asks ffprobe for the facts about a source. A failure is an *Error, and so is a source that is no audio.
 func Probe(ctx context.Context, run Run, source Source) (Facts, error) {
-	answer := bounded{limit: probeOutputLimit}
-	stderr, err := run(ctx, FFprobe, ProbeArgs(source.Protocols, source.URL), &answer)
+	reading, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	answer := bounded{limit: probeOutputLimit, exceeded: func() { cancel(errFlood) }}
+	stderr, err := run(reading, FFprobe, ProbeArgs(source.Protocols, source.URL), &answer)
+	if err == nil && answer.full {
+		err = errFlood
+	}
 	if err != nil {
-		return Facts{}, Classify(err, stderr, Unreadable)
+		return Facts{}, judge(ctx, run, source, Classify(err, stderr, Unreadable))
 	}
-	if answer.full {
-		return Facts{}, &Error{Class: Failed, Err: errors.New("ffprobe's answer is too long")}
+	facts, err := ParseFacts(answer.content)
+	if err != nil {
+		return Facts{}, err
 	}
-	return ParseFacts(answer.content)
+	if class := brokenOff(stderr); class != "" {
+		return Facts{}, &Error{Class: class, Tail: Tail(stderr)}
+	}
+	if err := source.probedWhole(facts); err != nil {
+		return Facts{}, err
+	}
+	if facts.dubious() {
+		if found := judge(ctx, run, source, &Error{Class: Failed, Tail: Tail(stderr), doubtful: true}); found.Class != Failed {
+			return Facts{}, found
+		} // else it decodes, and is only not described
+	}
+	return facts, nil
 }
 
 // CountFrames decodes a trimmed source (trim nil: all of it) and counts its frames, at the source's sample
@@ -42,13 +64,24 @@ func Probe(ctx context.Context, run Run, source Source) (Facts, error) {
 func CountFrames(ctx context.Context, run Run, source Source, trim *urlapi.Trim) (int64, error) {
 	var frames counter
 	stderr, err := run(ctx, FFmpeg, countArgs(source, trim), &frames)
-	if err != nil {
-		var report Report
-		report.Write(stderr)
-		report.End()
-		return 0, Classify(err, stderr, report.Verdict())
+	if err := decodingError(ctx, run, source, stderr, err); err != nil {
+		return 0, err
 	}
 	return int64(frames), nil
+}
+
+// decodingError says whether a run of ffmpeg that ended with err has decoded the source to its end.
+func decodingError(ctx context.Context, run Run, source Source, stderr []byte, err error) error {
+	if err == nil {
+		if class := brokenOff(stderr); class != "" {
+			return &Error{Class: class, Tail: Tail(stderr)}
+		}
+		return nil
+	}
+	var report Report
+	report.Write(stderr)
+	report.End()
+	return judge(ctx, run, source, Classify(err, stderr, report.Verdict()))
 }
 
 // countArgs writes one byte for each frame.
@@ -74,11 +107,18 @@ type bounded struct {
 	content []byte
 	limit   int
 	full    bool
+
+	exceeded func() // called when the first byte is dropped; may be nil
 }
 
 func (b *bounded) Write(p []byte) (int, error) {
 	room := b.limit - len(b.content)
-	b.full = b.full || len(p) > room
+	if len(p) > room && !b.full {
+		b.full = true
+		if b.exceeded != nil {
+			b.exceeded()
+		}
+	}
 	b.content = append(b.content, p[:min(len(p), room)]...)
 	return len(p), nil
 }

@@ -3,10 +3,8 @@ package ffmpeg
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/guard"
 )
@@ -30,51 +28,83 @@ const (
 	FinalName = "final"
 )
 
+// Limits are what a render may take.
+type Limits struct {
+	Nice     int   // how far its ffmpeg stands back behind other processes; 0: not at all
+	MaxBytes int64 // how long a file it may write; 0: any. Where the system can, ffmpeg is stopped at that byte
+}
+
 // Render runs the plan and returns once ffmpeg is gone. It releases the output as soon as ffmpeg has reported a
-// source with audio and without video, and audio has been written. It returns nil when ffmpeg ended well and
-// there is audio in the file; otherwise the cause of ctx, where that ended, or an *Error.
-func (t Tools) Render(ctx context.Context, plan Plan, in Input, out Output, nice int) error {
+// source with audio and without video, and audio has been written. It returns nil when the output is complete (see
+// prove); otherwise the cause of ctx, where that ended, or an *Error.
+//
+// A failure before the release that ffmpeg's words don't explain is judged by evidence (see judge), which costs the
+// time to decode a second.
+func (t Tools) Render(ctx context.Context, plan Plan, in Input, out Output, limits Limits) error {
 	run, source, err := t.On(in, out.Dir())
 	if err != nil {
 		return err
 	}
-	ask := func(ctx context.Context) error {
-		_, err := Probe(ctx, run, source)
-		return err
-	}
+	plan.Protocols = source.Protocols
 	tagsOut, tagsIn, err := os.Pipe()
 	if err != nil {
-		return fmt.Errorf("making a pipe for tags: %w", err)
+		return startError(err)
 	}
 	defer tagsOut.Close()
-	w := newWatch(tagsIn)
-	defer w.close()
+	if err := rewind(in.File); err != nil {
+		tagsIn.Close()
+		return err
+	}
+	r := &rendering{plan: plan, out: out, ask: func(ctx context.Context) error {
+		_, err := Probe(ctx, run, source)
+		return err
+	}}
+	process := Process{
+		Path:    t.FFmpeg,
+		Args:    plan.ArgsWithTags(source.URL, "pipe:4", "file:"+LiveName, "file:"+FinalName),
+		Dir:     out.Dir(),
+		Files:   []*os.File{in.File, tagsOut},
+		Nice:    limits.Nice,
+		MaxFile: limits.MaxBytes,
+	}
+	err = r.run(ctx, &process, tagsIn)
+	if failure, ok := errors.AsType[*Error](err); ok && !r.released {
+		return judge(ctx, run, source, failure)
+	}
+	return err
+}
 
+// rendering is one run of a plan.
+type rendering struct {
+	plan     Plan
+	out      Output
+	ask      func(context.Context) error // has ffprobe look at the source
+	watch    *watch
+	released bool
+}
+
+func (r *rendering) run(ctx context.Context, process *Process, tags *os.File) error {
 	runCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	r.watch = newWatch(tags, func() { cancel(errFlood) })
+	defer r.watch.close()
+	process.Stderr, process.Opened = r.watch, r.watch.opened
 	gate := make(chan error, 1)
 	guard.Go(func() {
-		err := guard.Do(func() error { return openGate(runCtx, plan, w, out, ask) })
+		err := guard.Do(func() error { return r.openGate(runCtx) })
 		if err != nil {
 			cancel(err)
 		}
 		gate <- err
 	})
-	process := Process{
-		Path:   t.FFmpeg,
-		Args:   plan.ArgsWithTags(source.URL, "pipe:4", "file:"+LiveName, "file:"+FinalName),
-		Dir:    out.Dir(),
-		Files:  []*os.File{in.File, tagsOut},
-		Stderr: w,
-		Nice:   nice,
-	}
-	err = process.Run(runCtx)
+	err := process.Run(runCtx)
 	cancel(nil) // the gate has had its time; what it did not see, prove does
 	gateErr := <-gate
-	w.end()
+	r.watch.end()
 	if cause := context.Cause(ctx); cause != nil && err != nil {
 		return cause
 	}
+	r.released = gateErr == nil
 	if refused, ok := refusal(gateErr); ok {
 		return refused
 	}
@@ -82,42 +112,43 @@ func (t Tools) Render(ctx context.Context, plan Plan, in Input, out Output, nice
 		return bug
 	}
 	if err != nil {
-		return w.classify(err)
+		return r.watch.classify(err)
 	}
-	if gateErr == nil {
+	ask := r.ask
+	if r.released {
 		ask = nil // it has been asked, if need was
 	}
-	return prove(ctx, plan, w, out, ask)
+	return prove(ctx, r.plan, r.watch, r.out, ask)
 }
 
 // openGate releases the output once it may be seen. It returns an *Error when the source turns out not to be
-// one that may be rendered, and the cause of ctx when ffmpeg ended before there was anything to release. ask has
-// ffprobe look at the source.
-func openGate(ctx context.Context, plan Plan, w *watch, out Output, ask func(context.Context) error) error {
-	verdict, err := w.verdict(ctx, func(ctx context.Context) error {
-		_, err := out.AwaitGrowth(ctx, 0)
+// one that may be rendered, and the cause of ctx when ffmpeg ended before there was anything to release.
+func (r *rendering) openGate(ctx context.Context) error {
+	verdict, reported, err := r.watch.verdict(ctx, func(ctx context.Context) error {
+		_, err := r.out.AwaitGrowth(ctx, 0)
 		return err
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case verdict == Pending || verdict == Unreadable:
-		// Something is being written by an ffmpeg whose words we cannot read: hear another witness.
-		if err := ask(ctx); err != nil {
+	}
+	if reported && verdict != Video && verdict != NoAudio {
+		if err := awaitAudio(ctx, r.plan, r.out); err != nil {
+			return err
+		}
+		verdict = r.watch.now() // by now the true end of the report has come, if that before was a forged one
+	}
+	if verdict == Pending || verdict == Unreadable {
+		// Something is being written by an ffmpeg whose words we cannot read, or don't trust: hear another witness.
+		if err := r.ask(ctx); err != nil {
 			if cause := context.Cause(ctx); cause != nil {
 				return cause // it was interrupted, and says nothing of the source
 			}
 			return err
 		}
-	default:
-		if err := acceptable(verdict); err != nil {
-			return err
-		}
-		if err := awaitAudio(ctx, plan, out); err != nil {
-			return err
-		}
+	} else if err := acceptable(verdict); err != nil {
+		return err
 	}
-	out.Release()
+	r.out.Release()
 	return nil
 }
 
@@ -146,59 +177,4 @@ func awaitAudio(ctx context.Context, plan Plan, out Output) error {
 			return err
 		}
 	}
-}
-
-// prove looks at what a render that ended well has left: a source that is none, or a file without audio, is no
-// success, whatever the exit status. ask has ffprobe look at the source; nil where it has.
-func prove(ctx context.Context, plan Plan, w *watch, out Output, ask func(context.Context) error) error {
-	verdict := w.report.Verdict()
-	if verdict != Unreadable {
-		if err := acceptable(verdict); err != nil {
-			return err
-		}
-		return proveFiles(plan, w, out)
-	}
-	// All we can say of a file whose maker we don't understand is that there is one.
-	size, err := fileSize(filepath.Join(out.Dir(), LiveName))
-	if err != nil || size == 0 {
-		return w.classify(err)
-	}
-	if ask != nil {
-		return ask(ctx)
-	}
-	return nil
-}
-
-func fileSize(path string) (int64, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return 0, err
-	}
-	return info.Size(), nil
-}
-
-func proveFiles(plan Plan, w *watch, out Output) error {
-	names := []string{LiveName}
-	if plan.Shape.Tee {
-		names = append(names, FinalName)
-	}
-	for _, name := range names {
-		if held, err := fileHoldsAudio(plan, filepath.Join(out.Dir(), name)); err != nil || !held {
-			return w.classify(err)
-		}
-	}
-	return nil
-}
-
-func fileHoldsAudio(plan Plan, path string) (bool, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return false, err
-	}
-	return HoldsAudio(plan.Format, f, info.Size())
 }

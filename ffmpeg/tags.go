@@ -1,6 +1,7 @@
 package ffmpeg
 
 import (
+	"bytes"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -68,11 +69,11 @@ type tagReader struct {
 	taken  bool // that stream has come
 }
 
-// read takes a line of the report, without its level.
-func (t *tagReader) read(text string) {
-	if strings.HasPrefix(text, "  Stream #") {
+// read takes a line of the report, without its level. Most lines are of no interest, and cost nothing.
+func (t *tagReader) read(text []byte) {
+	if bytes.HasPrefix(text, []byte("  Stream #")) {
 		t.stream++
-		t.audio = strings.Contains(text, ": Audio: ") && !t.taken
+		t.audio = bytes.Contains(text, []byte(": Audio: ")) && !t.taken
 		t.taken = t.taken || t.audio
 		return
 	}
@@ -80,27 +81,27 @@ func (t *tagReader) read(text string) {
 		return
 	}
 	// "    title           : Some name" for the file; for a stream two columns further right, four from ffmpeg 7 on.
-	line := strings.TrimLeft(text, " ")
+	line := bytes.TrimLeft(text, " ")
 	indent := len(text) - len(line)
 	if t.stream == 0 && indent != 4 || t.stream > 0 && indent != 6 && indent != 8 {
 		return
 	}
-	key, value, ok := strings.Cut(line, ":")
-	if ok && len(key) == 16 {
-		t.set(strings.ToLower(strings.TrimSpace(key)), value)
+	if len(line) > 16 && bytes.IndexByte(line[:17], ':') == 16 {
+		t.set(line[:16], line[17:])
 	}
 }
 
-func (t *tagReader) set(key, value string) {
-	for _, k := range carried {
-		if k != key || t.tags[k] != "" {
+func (t *tagReader) set(name, value []byte) {
+	name = bytes.TrimSpace(name)
+	for _, key := range carried {
+		if t.tags[key] != "" || !bytes.EqualFold(name, []byte(key)) {
 			continue
 		}
-		if value = cleanTag(value); value != "" {
+		if text := cleanTag(string(value)); text != "" {
 			if t.tags == nil {
 				t.tags = Tags{}
 			}
-			t.tags[k] = value
+			t.tags[key] = text
 		}
 	}
 }

@@ -4,11 +4,14 @@ import (
 	"context"
 	"io"
 	"os"
+	"strings"
 )
 
 // Tools are the programs to run.
 type Tools struct {
 	FFmpeg, FFprobe string // paths
+
+	descriptor string // how a subprocess names its descriptor 3, where that is not as the system does; for tests
 }
 
 // Input is an opened source.
@@ -20,32 +23,65 @@ type Input struct {
 // On makes the input readable for the programs under a name in dir, a folder private to the caller, and returns
 // how to run them there and what to call the source.
 func (t Tools) On(in Input, dir string) (Run, Source, error) {
-	name, err := linkInput(dir, in.Ext)
+	ext := in.Ext
+	if strings.EqualFold(ext, ".gsm") && !isGSM(in.File) {
+		ext = "" // ffmpeg knows GSM by its name alone, and makes noise of anything
+	}
+	target := t.descriptor
+	if target == "" {
+		target = descriptor()
+	}
+	name, err := linkInput(dir, ext, target)
 	if err != nil {
 		return nil, Source{}, err
 	}
-	return t.runIn(dir, []*os.File{in.File}), Source{URL: "file:" + name, Protocols: "file"}, nil
+	source := Source{URL: "file:" + name, Protocols: "file", file: in.File}
+	source.relay = t.relay(dir, in.File)
+	return t.onFile(dir, in.File), source, nil
 }
 
 // Run runs one of the programs without a source.
 func (t Tools) Run(ctx context.Context, program Program, args []string, stdout io.Writer) ([]byte, error) {
-	return t.runIn("", nil)(ctx, program, args, stdout)
+	return t.run(ctx, program, args, stdout, "", nil)
 }
 
-func (t Tools) runIn(dir string, files []*os.File) Run {
-	return func(ctx context.Context, program Program, args []string, stdout io.Writer) ([]byte, error) {
-		var stderr tail
-		process := Process{
-			Path:   t.path(program),
-			Args:   args,
-			Dir:    dir,
-			Files:  files,
-			Stdout: stdout,
-			Stderr: &stderr,
-		}
-		err := process.Run(ctx)
-		return stderr.bytes(), err
+// rewind is for systems where the name of a descriptor shares its offset with whoever read it before (there is no
+// /proc). Two programs at a time cannot read a file there.
+func rewind(file *os.File) error {
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return sourceError(err)
 	}
+	return nil
+}
+
+// onFile runs programs with a file as descriptor 3.
+func (t Tools) onFile(dir string, file *os.File) Run {
+	return func(ctx context.Context, program Program, args []string, stdout io.Writer) ([]byte, error) {
+		if err := rewind(file); err != nil {
+			return nil, err
+		}
+		return t.run(ctx, program, args, stdout, dir, []*os.File{file})
+	}
+}
+
+// run runs one of the programs. It stops one whose source has too much to say of itself.
+func (t Tools) run(ctx context.Context, program Program, args []string, stdout io.Writer, dir string, files []*os.File) ([]byte, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	opened := make(chan struct{})
+	stderr := transcript{flooded: func() { cancel(errFlood) }, opened: opened}
+	process := Process{
+		Path:   t.path(program),
+		Args:   args,
+		Dir:    dir,
+		Files:  files,
+		Stdout: stdout,
+		Stderr: &stderr,
+		Opened: opened,
+	}
+	err := process.Run(ctx)
+	stderr.report.End()
+	return stderr.words(), err
 }
 
 func (t Tools) path(program Program) string {

@@ -16,7 +16,7 @@ import (
 // probeFacts are a file's facts.
 func probeFacts(t testing.TB, path string) Facts {
 	t.Helper()
-	facts, err := Probe(t.Context(), runReal, Source{"file:" + path, "file"})
+	facts, err := Probe(t.Context(), runReal, Source{URL: "file:" + path, Protocols: "file"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,7 +326,7 @@ func TestFadesEndWithTheAudio(t *testing.T) {
 			frames, known := facts.Clip(opts.Trim)
 			if !known {
 				var err error
-				if frames, err = CountFrames(t.Context(), runReal, Source{"file:" + c.source, "file"}, opts.Trim); err != nil {
+				if frames, err = CountFrames(t.Context(), runReal, Source{URL: "file:" + c.source, Protocols: "file"}, opts.Trim); err != nil {
 					t.Fatal(err)
 				}
 			}

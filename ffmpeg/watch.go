@@ -17,17 +17,18 @@ const tagPatience = 5 * time.Second
 // watch reads a render's stderr while it comes: what ffmpeg reports of the source, for whoever waits to hear
 // it, and the end of it all, for the log. It answers ffmpeg's report with the tags that ffmpeg then waits for.
 type watch struct {
-	mu      sync.Mutex
-	report  Report
-	tail    tail
+	mu sync.Mutex
+	transcript
 	decided chan struct{} // closed once there is a verdict
 
 	tags     *os.File // nil once the tags are written
 	tagTimer *time.Timer
 }
 
-func newWatch(tags *os.File) *watch {
+// flooded is called when the source says too much of itself, from the goroutine that reads stderr.
+func newWatch(tags *os.File, flooded func()) *watch {
 	w := &watch{decided: make(chan struct{}), tags: tags}
+	w.flooded, w.opened = flooded, make(chan struct{})
 	w.tagTimer = time.AfterFunc(tagPatience, guard.Func(w.close))
 	return w
 }
@@ -36,8 +37,7 @@ func newWatch(tags *os.File) *watch {
 func (w *watch) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_, _ = w.tail.Write(p)
-	_, _ = w.report.Write(p)
+	_, _ = w.transcript.Write(p)
 	w.settle()
 	return len(p), nil
 }
@@ -85,8 +85,9 @@ func (w *watch) close() {
 }
 
 // verdict blocks until the report has one, or until written returns: an ffmpeg that writes its output has said
-// what it had to say. It returns the cause of ctx, where that ends first.
-func (w *watch) verdict(ctx context.Context, written func(context.Context) error) (Verdict, error) {
+// what it had to say. reported is whether the beginning of a report was recognized. It returns the cause of ctx, where
+// that ends first.
+func (w *watch) verdict(ctx context.Context, written func(context.Context) error) (verdict Verdict, reported bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	output := make(chan error, 1)
@@ -95,19 +96,26 @@ func (w *watch) verdict(ctx context.Context, written func(context.Context) error
 	case <-w.decided:
 	case err := <-output:
 		if err != nil {
-			return Pending, err
+			return Pending, false, err
 		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.report.Verdict(), nil
+	return w.report.Verdict(), w.report.seen, nil
+}
+
+// now is the report's verdict at this moment.
+func (w *watch) now() Verdict {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.report.Verdict()
 }
 
 // classify says why the render gave nothing. err is how ffmpeg ended.
 func (w *watch) classify(err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return Classify(err, w.tail.bytes(), w.report.Verdict())
+	return Classify(err, w.words(), w.report.Verdict())
 }
 
 // refusal is the gate's word against a source, if that is what err is.

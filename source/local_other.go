@@ -1,10 +1,9 @@
-//go:build !unix
+//go:build !unix && !windows
 
 package source
 
-import "os"
+import "syscall"
 
 const openFlags = 0
 
-// troubles are not the path's fault.
-var troubles = []error{os.ErrClosed}
+var pathFaults = []syscall.Errno{syscall.ENOTDIR, syscall.ELOOP, syscall.ENAMETOOLONG, syscall.EISDIR, syscall.EINVAL}

@@ -191,11 +191,11 @@ func TestUnchanged(t *testing.T) {
 	for _, c := range changes {
 		must(t, os.Chtimes(name, long, long))
 		in := tr.mustOpen(t, "fs/target.wav")
-		if err := in.Unchanged(); err != nil {
+		if err := in.Unchanged(t.Context()); err != nil {
 			t.Fatalf("%s: before: %v", c.what, err)
 		}
 		must(t, c.change())
-		if err := in.Unchanged(); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+		if err := in.Unchanged(t.Context()); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 			t.Errorf("%s: got %v, want %v", c.what, err, c.want)
 		}
 		must(t, in.Close())

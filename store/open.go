@@ -132,6 +132,15 @@ func openWhole(path string, size int64) (*os.File, error) {
 	return f, nil
 }
 
+// Known reports whether the index has the variant. It does not look at the disk, and so knows nothing of what another
+// process put there since the folder was last read.
+func (s *FileSystem) Known(id ID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.variants[id]
+	return e != nil && !e.leaving
+}
+
 // Stat tells what is known about a variant whose file is there.
 func (s *FileSystem) Stat(id ID) (Info, error) {
 	if !id.Valid() {

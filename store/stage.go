@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
+
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/guard"
 )
 
 // Stage is a private folder for one render.
@@ -24,11 +27,35 @@ func (s *Stage) Dir() string { return s.dir }
 
 // Remove deletes the folder with all that is left in it. It is called once.
 func (s *Stage) Remove() error {
-	err := os.RemoveAll(s.dir)
+	err := removeAll(s.dir)
 	if s.after != nil {
 		err = errors.Join(err, s.after())
 	}
 	return err
+}
+
+// How long a removal that failed waits for its next try, at first and at most.
+const (
+	removeAgain     = time.Second
+	removeAgainMost = time.Minute
+)
+
+// removeAll removes a folder: now or, where the system will not at the moment, as soon as it does. A process that has
+// no descriptors left can list no folder, and the folder would stay for as long as the process lives.
+func removeAll(dir string) error {
+	err := os.RemoveAll(dir)
+	if err != nil {
+		removeLater(dir, removeAgain)
+	}
+	return err
+}
+
+func removeLater(dir string, wait time.Duration) {
+	time.AfterFunc(wait, guard.Func(func() {
+		if os.RemoveAll(dir) != nil {
+			removeLater(dir, min(2*wait, removeAgainMost))
+		}
+	}))
 }
 
 // tempPattern names what TempStage makes: so that nobody else's folder is ever taken for one of them.

@@ -155,7 +155,7 @@ func (a *stagingArea) close() error {
 	if a.dir == "" {
 		return nil
 	}
-	return os.RemoveAll(a.dir)
+	return removeAll(a.dir)
 }
 
 // sweep removes the areas in parent, named by that pattern, whose processes are gone. Failures are left for the

@@ -74,12 +74,14 @@ func milliOrNone(n *Milli) string {
 // follows changes of its sources, the validator of the source as it is now is given too and joins as a third line;
 // a changed source then has another key. None of the parts can contain a line break, if they come from this package.
 func CacheKey(canonicalOptions, canonicalSource string, validator ...string) string {
-	h := sha256.New()
-	h.Write([]byte(canonicalOptions))
-	for _, line := range append([]string{canonicalSource}, validator...) {
-		h.Write([]byte("\n" + line))
+	lines := make([]byte, 0, 512)
+	lines = append(lines, canonicalOptions...)
+	lines = append(append(lines, '\n'), canonicalSource...)
+	for _, line := range validator {
+		lines = append(append(lines, '\n'), line...)
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	sum := sha256.Sum256(lines)
+	return hex.EncodeToString(sum[:])
 }
 
 // IsKey tells whether s has the form of a cache key, and so is safe as a file name.

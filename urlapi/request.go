@@ -24,6 +24,46 @@ func Split(escapedPath string) (signature, rest string, ok bool) {
 	return path[:slash], path[slash:], true
 }
 
+// RestoreSlash repairs the rest that Split returned where somebody on the way has merged slashes, as many proxies do, so
+// that exactly one follows the scheme of a plain source: plain/local:/a.wav. No source can be meant like that. All other
+// slashes are left alone, since nothing tells how many there were.
+func RestoreSlash(rest string) string {
+	path, ok := strings.CutPrefix(rest, "/")
+	if !ok {
+		return rest
+	}
+	at := sourceStart(path)
+	if at < 0 {
+		return rest
+	}
+	source, ok := strings.CutPrefix(path[at:], "plain/")
+	if !ok {
+		return rest
+	}
+	scheme, tail, ok := strings.Cut(source, "/")
+	if !ok || strings.HasPrefix(tail, "/") || !isSchemeAndColon(scheme) {
+		return rest
+	}
+	return rest[:len(rest)-len(tail)] + "/" + tail
+}
+
+// isSchemeAndColon tells whether s is a scheme (RFC 3986, section 3.1) and its colon, which may be escaped.
+func isSchemeAndColon(s string) bool {
+	scheme, ok := strings.CutSuffix(s, ":")
+	if !ok && len(s) > 3 && strings.EqualFold(s[len(s)-3:], "%3a") {
+		scheme, ok = s[:len(s)-3], true
+	}
+	if !ok || scheme == "" || scheme[0] < 'A' {
+		return false
+	}
+	for i := range len(scheme) {
+		if !isAlphanumeric(scheme[i]) && strings.IndexByte("+-.", scheme[i]) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // ParseRequest takes apart the rest that Split returned. The source begins at the first segment that is exactly
 // "plain" or "enc"; what stands before it are options. Without such a segment the error is a *SourceError. An option
 // beside "info", or an empty segment in front of the source, is an *OptionError.

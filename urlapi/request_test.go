@@ -82,3 +82,34 @@ func TestParseRequestRefuses(t *testing.T) {
 		}
 	}
 }
+
+// Field case N16: a proxy that merges slashes leaves one after the scheme. It is put back there, and nowhere else.
+func TestRestoreSlash(t *testing.T) {
+	for rest, want := range map[string]string{
+		"/plain/local:/a.wav":                     "/plain/local://a.wav",
+		"/f:mp3/br:96/plain/local:/a.wav":         "/f:mp3/br:96/plain/local://a.wav",
+		"/info/plain/LOCAL:/a/b.wav":              "/info/plain/LOCAL://a/b.wav",
+		"/plain/s3:/bucket/a/b":                   "/plain/s3://bucket/a/b",
+		"/plain/https:/h.example/a":               "/plain/https://h.example/a",
+		"/plain/x-guest+1.0:/a":                   "/plain/x-guest+1.0://a",
+		"/plain/local%3A/a.wav":                   "/plain/local%3A//a.wav",
+		"/plain/local%3a/a.wav":                   "/plain/local%3a//a.wav",
+		"/plain/local:/":                          "/plain/local://",
+		"/plain/local:/plain/local:/a.wav":        "/plain/local://plain/local:/a.wav",
+		"/plain/local:/a/https:/b":                "/plain/local://a/https:/b",
+		"/cb:local:/f:mp3/plain/local:/a%2Fb.wav": "/cb:local:/f:mp3/plain/local://a%2Fb.wav",
+	} {
+		if got := urlapi.RestoreSlash(rest); got != want {
+			t.Errorf("%q: got %q, want %q", rest, got, want)
+		}
+	}
+	for _, rest := range []string{
+		"", "/", "plain/local:/a.wav", "/plain", "/plain/", "/plain/local:", "/plain/local://a.wav", "/plain/local:///a.wav", "/plain/local://a/https:/b",
+		"/plain/a/local:/b", "/plain/:/a", "/plain/1x:/a", "/plain/-:/a", "/plain/a_b:/a", "/plain/%3A/a", "/plain/a%20b:/c", "/plain/local%2F/a", "/plain/local/a",
+		"/enc/local:/a", "/enc/bG9jYWw6Ly9h", "/f:mp3/local:/a", "/plainer/local:/a", "/plain/s3://b/a:/c", "/plain/s3://b/c:/d",
+	} {
+		if got := urlapi.RestoreSlash(rest); got != rest {
+			t.Errorf("%q: changed to %q", rest, got)
+		}
+	}
+}

@@ -102,7 +102,7 @@ func ParseCanonical(s string) (Source, error) {
 		return Source{}, refuseSource("not UTF-8")
 	}
 	if strings.ContainsFunc(rest, isHidden) {
-		return Source{}, refuseSource("control or format character")
+		return Source{}, refuseSource("control character")
 	}
 	src, reason := parseScheme(scheme, rest)
 	if reason != "" {
@@ -123,6 +123,11 @@ func parseScheme(scheme, rest string) (Source, string) {
 	return Source{}, "unknown scheme"
 }
 
-// isHidden reports code points that no one can see in a log or a terminal, but which change what is seen around them:
-// line breaks, NUL, direction overrides.
-func isHidden(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }
+// isHidden reports code points that change what is seen around them in a log or a terminal: line breaks, NUL, direction
+// overrides. Other format characters belong to names: joiners to Persian, Indic and emoji ones.
+func isHidden(r rune) bool {
+	if r < utf8.RuneSelf {
+		return r < ' ' || r == '\x7f'
+	}
+	return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
+}

@@ -80,8 +80,8 @@ func TestSourcesRefused(t *testing.T) {
 		"local://", "local://.", "local://a/..", "local://..", "local:///a", "local:////a", "local://./../a", "local://a/b/../../..",
 		"local://" + deep(65), "local://" + strings.Repeat("/", 70) + "a", "local://" + "a" + strings.Repeat("/", 64), "local://" + strings.Repeat("./", 64) + "a",
 		"local://" + long(1025), "local://" + strings.Repeat("./", 20) + long(1000),
-		"local://a\nb", "local://a\x7fb", "local://a\u0085b", "local://a\u200bb", "local://a\u2028b", "local://a\u2029b", "local://a\u00adb", "local://a\ufeffb",
-		"local://a\xffb", "s3://b/\xff", "https://h.example/\xff", "s3://b/a\u202eb", "https://h.example/a\u200db",
+		"local://a\nb", "local://a\x7fb", "local://a\u0085b", "local://a\u2028b", "local://a\u2029b",
+		"local://a\xffb", "s3://b/\xff", "https://h.example/\xff", "s3://b/a\u202eb", "https://h.example/a\u2067b",
 
 		"s3://", "s3://b", "s3://b/", "s3:///k", "s3://" + long(64) + "/k", "s3://b/" + long(1025), "gs://b", "azblob://b/",
 		"s3://../k", "s3://./k", "s3://a b/k", "s3://a@b/k", "s3://a%2fb/k", "s3://a?b/k", "s3://bücket/k",
@@ -128,6 +128,25 @@ func TestSourceFormsRefused(t *testing.T) {
 		var refused *urlapi.SourceError
 		if !errors.As(err, &refused) {
 			t.Errorf("%q: got %q and %v, want a SourceError", in, got, err)
+		}
+	}
+}
+
+// Field case F3: of the format characters only those that turn the direction of text are refused. Joiners are part of
+// Persian, Indic and emoji names.
+func TestFormatCharactersOfNamesPass(t *testing.T) {
+	for _, name := range []string{"\u0646\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645.wav", "\u0915\u094d\u200d\u0937.wav", "\U0001f468\u200d\U0001f3a4.wav", "a\u00adb", "a\u200bb", "a\ufeffb", "a\u2060b", "a\U000e0041b", "a\u0600b"} {
+		for _, source := range []string{"local://" + name, "s3://b/" + name, "https://h.example/" + name} {
+			if s, err := urlapi.ParseCanonical(source); err != nil || s.String() != source {
+				t.Errorf("%q: got %q and %v", source, s, err)
+			}
+		}
+	}
+	for _, r := range "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u2028\u2029\x00\t\n\x1f\x7f\u0080\u009f" {
+		for _, source := range []string{"local://a", "s3://b/a", "https://h.example/a"} {
+			if s, err := urlapi.ParseCanonical(source + string(r) + "b"); err == nil {
+				t.Errorf("%q: accepted", s)
+			}
 		}
 	}
 }
