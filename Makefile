@@ -5,7 +5,7 @@
 BIN   := bin/caddy
 TOOLS := .cache/tools
 
-.PHONY: help run build test race soak nginx lint fuzz published audio clean
+.PHONY: help run build test race chaos soak nginx lint fuzz published audio clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -18,12 +18,16 @@ build: ## leave a Caddy with the module in bin/caddy
 	go build -o $(BIN) ./cmd/caddy
 
 test: build ## every test, with the real ffmpeg and a real browser
-	@scripts/need ffmpeg chromium openssl xxd
+	@scripts/need ffmpeg chromium openssl xxd cc pgrep
 	scripts/test ./...
 
 race: ## the tests of what runs concurrently, under the race detector
-	@scripts/need ffmpeg chromium openssl xxd
-	scripts/test -race ./admission ./coalesce ./store .
+	@scripts/need ffmpeg chromium openssl xxd cc pgrep
+	scripts/test -race ./admission ./coalesce ./guard ./source ./store .
+
+chaos: ## everything goes wrong at once, for a minute (CHAOS=10m, CHAOS_SEED=n)
+	@scripts/need ffmpeg cc pgrep
+	CHAOS=$${CHAOS:-60s} scripts/test -run 'TestChaos$$' .
 
 soak: ## what takes minutes: an hour of WAV, a thousand listeners, five hundred reloads
 	@scripts/need ffmpeg

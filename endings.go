@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/ffmpeg"
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/guard"
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/source"
+	"github.com/caddy-audio-proxy/caddy-audio-proxy/store"
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/urlapi"
 )
 
@@ -66,6 +67,8 @@ var endings = []*ending{
 		message: "All slots are taken and the queue is full (settings: slots, probes, queue)."},
 	{name: "cancelled", is: anyOf(matching(coalesce.ErrCancelled, context.Canceled), ofClass(ffmpeg.Cancelled)), status: http.StatusInternalServerError, code: "render_failed", keep: never, level: zap.DebugLevel,
 		message: "The render was cancelled."},
+	{name: "letgo", is: matching(store.ErrLetGo), status: http.StatusServiceUnavailable, code: "overloaded", keep: never, level: zap.DebugLevel,
+		message: "The listener stood still, and the room that the variant took was needed (setting: max_size)."},
 	{name: "timeout", is: matching(errProbeTimeout), status: http.StatusGatewayTimeout, code: "probe_timeout", keep: never, level: zap.WarnLevel,
 		message: "The source could not be examined in time (setting: probe_timeout)."},
 	{name: "timeout", is: anyOf(matching(coalesce.ErrTimeout), ofClass(ffmpeg.Timeout)), status: http.StatusGatewayTimeout, code: "render_timeout", keep: never, level: zap.WarnLevel,
