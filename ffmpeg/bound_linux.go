@@ -14,7 +14,8 @@ import (
 const memoryBounded = true
 
 // Bounds on a subprocess, since the bytes that it reads are anybody's: 5 kB of MP4 can make ffmpeg ask for gigabytes.
-// The largest honest use measured was 90 MB (a 24-channel WAV at 192 kHz; threads have stacks of 8 MB each).
+// Renders were measured to need 130 to 220 MB on two cores, stacks of 8 MB a thread included; a decoder starts at
+// most 16 threads, whatever the machine has.
 const (
 	maxMemory      = 512 << 20 // of what it may write to: heap, stacks, private mappings
 	maxDescriptors = 64

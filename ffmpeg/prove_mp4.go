@@ -78,7 +78,7 @@ var containers = map[string]bool{"trak": true, "mdia": true, "minf": true, "stbl
 
 // sampleSizes sums what the sample size boxes between two offsets say (ISO/IEC 14496-12, 8.7.3).
 func (r *headerReader) sampleSizes(start, end int64) (sum int64, ok bool) {
-	return r.sizes(start, end, "stsz", func(b []byte) (int64, bool) {
+	return r.sizes(start, end, 0, "stsz", func(b []byte) (int64, bool) {
 		if len(b) < 12 {
 			return 0, false
 		}
@@ -93,13 +93,13 @@ func (r *headerReader) sampleSizes(start, end int64) (sum int64, ok bool) {
 // fragmentSizes is sampleSizes for the track runs of a fragment (8.8.8).
 func (r *headerReader) fragmentSizes(start, end int64) (sum int64, ok bool) {
 	var each int64 // the default size of a sample, from the track fragment's header, which comes first
-	if _, ok := r.sizes(start, end, "tfhd", func(b []byte) (int64, bool) {
+	if _, ok := r.sizes(start, end, 0, "tfhd", func(b []byte) (int64, bool) {
 		each = defaultSize(b)
 		return 0, true
 	}); !ok {
 		return 0, false
 	}
-	return r.sizes(start, end, "trun", func(b []byte) (int64, bool) {
+	return r.sizes(start, end, 0, "trun", func(b []byte) (int64, bool) {
 		if len(b) < 8 {
 			return 0, false
 		}
@@ -143,8 +143,8 @@ func sumOf(table []byte, count int64, entry, offset int) (sum int64, ok bool) {
 // indexLimit bounds a box that is read whole: 4 bytes a sample, and a day of audio has 4 million.
 const indexLimit = 64 << 20
 
-// sizes walks the boxes between two offsets, and adds up what read says of those with a name.
-func (r *headerReader) sizes(start, end int64, name string, read func(content []byte) (int64, bool)) (sum int64, ok bool) {
+// sizes walks the boxes between two offsets, so deep in others, and adds up what read says of those with a name.
+func (r *headerReader) sizes(start, end int64, depth int, name string, read func(content []byte) (int64, bool)) (sum int64, ok bool) {
 	for offset := start; offset < end; {
 		b, ok := r.box(offset, end)
 		if !ok {
@@ -152,8 +152,10 @@ func (r *headerReader) sizes(start, end int64, name string, read func(content []
 		}
 		var n int64
 		switch {
+		case containers[b.name] && depth == len(containers):
+			ok = false // they are not nested so deep
 		case containers[b.name]:
-			n, ok = r.sizes(b.start, b.end, name, read)
+			n, ok = r.sizes(b.start, b.end, depth+1, name, read)
 		case b.name == name && b.end-b.start <= indexLimit:
 			n, ok = read(r.at(b.start, int(b.end-b.start)))
 		case b.name == name:
