@@ -83,7 +83,7 @@ func (a *App) facts(ctx context.Context, v *variant, in *source.Input) (ffmpeg.F
 		return ffmpeg.Facts{}, err
 	}
 	in.Hold() // the probe may outlive this request
-	id := store.ID{Scope: v.id.Scope, Key: infoTag(v.source, in.Validator)}
+	id := store.ID{Scope: v.id.Scope, Key: infoTag(v.source, in.Revision())}
 	listener, _ := a.engine.looks.JoinOrStart(id, v.class, &look{prober: a.prober(v, in), release: release}, coalesce.Terms{
 		Timeout: time.Duration(a.RenderTimeout), Ended: a.lookEnded,
 	})

@@ -160,7 +160,7 @@ func (j *job) Render(ctx context.Context, spool *coalesce.Spool) error {
 }
 
 func (j *job) render(ctx context.Context, spool *coalesce.Spool) error {
-	in := ffmpeg.Input{File: j.input.File, Ext: j.input.Ext}
+	in := ffmpegInput(j.input)
 	var err error
 	if j.options.Format == urlapi.Peaks {
 		err = j.draw(ctx, in, spool)
@@ -171,6 +171,11 @@ func (j *job) render(ctx context.Context, spool *coalesce.Spool) error {
 		return spaceError(err)
 	}
 	return j.input.Unchanged(ctx)
+}
+
+// ffmpegInput is an opened source as ffmpeg takes it.
+func ffmpegInput(in *source.Input) ffmpeg.Input {
+	return ffmpeg.Input{File: in.File, Ext: in.Ext, Content: in.Reader()}
 }
 
 // spaceError tells the flight when the variant is too large, and when another place for the spool may help.

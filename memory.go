@@ -2,9 +2,10 @@ package audioproxy
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
-	"github.com/hashicorp/golang-lru/v2/expirable"
 
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/ffmpeg"
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/source"
@@ -17,7 +18,7 @@ import (
 type memory struct {
 	facts    *lru.Cache[sourceKey, ffmpeg.Facts]
 	clips    *lru.Cache[clipKey, int64]
-	refusals *expirable.LRU[question, error]
+	refusals *lru.Cache[question, refused]
 }
 
 // sourceKey is a source as it is now.
@@ -33,6 +34,12 @@ type clipKey struct {
 type question struct {
 	sourceKey
 	endpoint string // forInfo or forRender
+}
+
+// refused is why it cannot, and how long that is believed.
+type refused struct {
+	err   error
+	until time.Time
 }
 
 const (
@@ -57,19 +64,29 @@ func newMemory() *memory {
 	if err != nil {
 		panic(err)
 	}
-	return &memory{facts, clips, expirable.NewLRU[question, error](knownRefusals, nil, minute)}
+	refusals, err := lru.New[question, refused](knownRefusals)
+	if err != nil {
+		panic(err)
+	}
+	return &memory{facts, clips, refusals}
 }
 
 // refusal is why the question cannot be answered, where that is known, or nil.
 func (m *memory) refusal(endpoint string, key sourceKey) error {
-	err, _ := m.refusals.Get(question{key, endpoint})
-	return err
+	r, known := m.refusals.Get(question{key, endpoint})
+	if !known || time.Now().After(r.until) {
+		return nil
+	}
+	return r.err
 }
 
 // refuse remembers why a question could not be answered, where that is a property of the source: the machine's
 // trouble may be over the next time. in is the source as it was opened.
 func (m *memory) refuse(ctx context.Context, endpoint string, key sourceKey, in *source.Input, err error) {
 	if key.validator != "" && endingOf(err).ofTheSource && in.Unchanged(ctx) == nil {
-		m.refusals.Add(question{key, endpoint}, err)
+		if f, ok := errors.AsType[*ffmpeg.Error](err); ok {
+			err = &ffmpeg.Error{Class: f.Class} // its last words have been logged, and are long
+		}
+		m.refusals.Add(question{key, endpoint}, refused{err, time.Now().Add(minute)})
 	}
 }

@@ -86,7 +86,7 @@ func probe[V any](ctx context.Context, p *prober, ask func(context.Context, ffmp
 		return none, fmt.Errorf("making a folder for a probe: %w", err)
 	}
 	defer stage.Remove()
-	run, src, err := p.tools.On(ffmpeg.Input{File: p.input.File, Ext: p.input.Ext}, stage.Dir())
+	run, src, err := p.tools.On(ffmpegInput(p.input), stage.Dir())
 	if err != nil {
 		return none, err
 	}

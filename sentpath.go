@@ -18,7 +18,7 @@ func escapedPath(r *http.Request) string {
 		return sent
 	}
 	before, err := url.ParseRequestURI(sent)
-	if err != nil || !strings.HasPrefix(sent, "/") {
+	if err != nil || !strings.HasPrefix(sent, "/") || r.URL.Path == "" {
 		return r.URL.EscapedPath()
 	}
 	path := pairBytes(sent, before.EscapedPath())

@@ -80,11 +80,7 @@ func (h *Handler) serveRender(w http.ResponseWriter, r *http.Request, v *variant
 	case err != nil:
 		return err
 	case complete:
-		err := h.serveComplete(w, r, v, kept, listener, cache)
-		if cut.cause(nil) != nil {
-			h.breakOff(w, r, cut.cause(nil))
-		}
-		return err
+		return h.serveComplete(w, r, v, kept, listener, cache, cut)
 	}
 	if err := listener.Ready(r.Context()); err != nil {
 		return err
@@ -147,15 +143,16 @@ func (h *Handler) awaitComplete(r *http.Request, v *variant, l *coalesce.Listene
 }
 
 // serveComplete answers with a variant that has just become complete.
-func (h *Handler) serveComplete(w http.ResponseWriter, r *http.Request, v *variant, kept store.Store, l *coalesce.Listener, cache string) error {
+func (h *Handler) serveComplete(w http.ResponseWriter, r *http.Request, v *variant, kept store.Store, l *coalesce.Listener, cache string, cut *cutoff) error {
 	when := timingOf(cache, l)
 	if stored := lookUp(kept, v.id); stored != nil {
 		defer stored.Close()
-		return h.serveFile(w, r, v, stored, when)
+		l.Close() // its files are of no use to this client, which may take hours
+		return h.serveFile(w, r, v, stored, when, cut)
 	}
 	final, size := l.Final()
 	file := store.NewVariant(store.Info{ID: v.id, Size: size, Stored: time.Now()}, io.NewSectionReader(final, 0, size), func() {})
-	return h.serveFile(w, r, v, file, when)
+	return h.serveFile(w, r, v, file, when, cut)
 }
 
 // wantsPart reports whether a request for a variant that is not there yet is for a part of it, wherever it ends.

@@ -18,7 +18,7 @@ func (h *Handler) serveStored(w http.ResponseWriter, r *http.Request, v *variant
 	case conditionsFail:
 		return errPrecondition()
 	}
-	return h.serveFile(w, r, v, file, timing{cache: cacheHit})
+	return h.serveFile(w, r, v, file, timing{cache: cacheHit}, newCutoff(w, r))
 }
 
 // representation is what conditions are compared with. file is nil where the variant has yet to be rendered.
@@ -41,7 +41,7 @@ func answerNotModified(w http.ResponseWriter, etag, cacheControl string) error {
 }
 
 // serveFile answers with a finished variant, or the range of it that was asked for.
-func (h *Handler) serveFile(w http.ResponseWriter, r *http.Request, v *variant, file *store.Variant, when timing) error {
+func (h *Handler) serveFile(w http.ResponseWriter, r *http.Request, v *variant, file *store.Variant, when timing, cut *cutoff) error {
 	status, first, length := http.StatusOK, int64(0), file.Size
 	if asked, ok := parseRange(r.Header); ok && rangeApplies(r.Header, v.representation(file)) {
 		status = http.StatusPartialContent
@@ -68,7 +68,6 @@ func (h *Handler) serveFile(w http.ResponseWriter, r *http.Request, v *variant, 
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	cut := newCutoff(w, r)
 	file.Watch(nil, cut.now)
 	if err := cut.cause(send(w, file.Content, length, first+length == file.Size)); err != nil {
 		h.breakOff(w, r, err)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 )
 
@@ -25,7 +24,8 @@ func judge(ctx context.Context, run Run, source Source, failure *Error) *Error {
 		if err := readable(source.file); err != nil {
 			return sourceError(err)
 		}
-		if containsAny(failure.Tail, []string{"moov atom not found"}) && hasIndex(source.file) {
+		if containsAny(failure.Tail, []string{"moov atom not found"}) && hasIndex(source.file) ||
+			containsAny(failure.Tail, []string{"Missing packet table"}) && hasPacketTable(source.file) {
 			return as(Unavailable) // ffmpeg came to the file's end before it came to what we see there
 		}
 		if source.relay != nil && isStream(source.file) {
@@ -76,14 +76,10 @@ const (
 
 // readable reads those parts of the file. Most demuxers take an I/O error for the end of the file, and don't
 // say that there was one.
-func readable(file *os.File) error {
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	head := min(info.Size(), probedHead)
-	tail := max(head, info.Size()-probedTail)
-	for _, part := range [][2]int64{{0, head}, {tail, info.Size() - tail}} {
+func readable(file *io.SectionReader) error {
+	head := min(file.Size(), probedHead)
+	tail := max(head, file.Size()-probedTail)
+	for _, part := range [][2]int64{{0, head}, {tail, file.Size() - tail}} {
 		if _, err := io.Copy(io.Discard, io.NewSectionReader(file, part[0], part[1])); err != nil {
 			return err
 		}
@@ -132,6 +128,27 @@ func hasIndex(file io.ReaderAt) bool {
 	}
 }
 
+// hasPacketTable says the same of a CAF, whose chunks have a name and a size of eight bytes (Apple's Core Audio Format
+// Specification 1.0).
+func hasPacketTable(file *io.SectionReader) bool {
+	const fileHeader, chunkHeader = 8, 12
+	var header [chunkHeader]byte
+	for offset := int64(fileHeader); ; {
+		if _, err := file.ReadAt(header[:], offset); err != nil {
+			return false
+		}
+		size := int64(binary.BigEndian.Uint64(header[4:]))
+		offset += chunkHeader
+		if size < 0 || size > file.Size()-offset {
+			return false // the last one may say that it ends where the file does
+		}
+		if string(header[:4]) == "pakt" {
+			return true
+		}
+		offset += size
+	}
+}
+
 // isStream says whether the source is of a kind that can be read forwards, from a pipe: Ogg, and what has no
 // index that everything depends on.
 func isStream(file io.ReaderAt) bool {
@@ -152,12 +169,11 @@ const (
 
 // isGSM says whether a file is bare GSM: whole frames, with their mark. The first ones are looked at; in a file that
 // isn't GSM one of sixteen is right by chance.
-func isGSM(file *os.File) bool {
-	info, err := file.Stat()
-	if err != nil || info.Size() == 0 || info.Size()%gsmFrame != 0 {
+func isGSM(file *io.SectionReader) bool {
+	if file.Size() == 0 || file.Size()%gsmFrame != 0 {
 		return false
 	}
-	frames := make([]byte, min(info.Size(), 100*gsmFrame))
+	frames := make([]byte, min(file.Size(), 100*gsmFrame))
 	if _, err := file.ReadAt(frames, 0); err != nil && !errors.Is(err, io.EOF) {
 		return true // it is for the program to say that it can't be read
 	}

@@ -3,7 +3,6 @@ package ffmpeg
 import (
 	"context"
 	"io"
-	"os"
 
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/urlapi"
 )
@@ -25,8 +24,8 @@ type Run func(ctx context.Context, program Program, args []string, stdout io.Wri
 type Source struct {
 	URL, Protocols string // Protocols are those it may be read through
 
-	file  *os.File // the source itself, where it is ours to read
-	relay Run      // runs a program that reads relayURL, which we fill from the file; nil where there is no file
+	file  *io.SectionReader // the source itself, where it is ours to read
+	relay Run               // runs a program that reads relayURL, which we fill from the file; nil where there is no file
 }
 
 // Probe asks ffprobe for the facts about a source. A failure is an *Error, and so is a source that is no audio.

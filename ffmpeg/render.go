@@ -68,8 +68,12 @@ func (t Tools) Render(ctx context.Context, plan Plan, in Input, out Output, limi
 		MaxFile: limits.MaxBytes,
 	}
 	err = r.run(ctx, &process, tagsIn)
-	if failure, ok := errors.AsType[*Error](err); ok && !r.released {
+	failure, ok := errors.AsType[*Error](err)
+	switch {
+	case ok && !r.released:
 		return judge(ctx, run, source, failure)
+	case ok && failure.doubtful: // what was released had been decoded
+		return &Error{Class: Failed, Tail: failure.Tail, Err: failure.Err}
 	}
 	return err
 }

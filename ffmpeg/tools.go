@@ -18,13 +18,31 @@ type Tools struct {
 type Input struct {
 	File *os.File
 	Ext  string // ".wav", or "" where there is none fit to be part of a file name
+
+	// Content is how this process reads the file; nil: through File. Reading may not block for ever.
+	Content *io.SectionReader
+}
+
+func (in Input) content() (*io.SectionReader, error) {
+	if in.Content != nil {
+		return in.Content, nil
+	}
+	info, err := in.File.Stat()
+	if err != nil {
+		return nil, sourceError(err)
+	}
+	return io.NewSectionReader(in.File, 0, info.Size()), nil
 }
 
 // On makes the input readable for the programs under a name in dir, a folder private to the caller, and returns
 // how to run them there and what to call the source.
 func (t Tools) On(in Input, dir string) (Run, Source, error) {
+	content, err := in.content()
+	if err != nil {
+		return nil, Source{}, err
+	}
 	ext := in.Ext
-	if strings.EqualFold(ext, ".gsm") && !isGSM(in.File) {
+	if strings.EqualFold(ext, ".gsm") && !isGSM(content) {
 		ext = "" // ffmpeg knows GSM by its name alone, and makes noise of anything
 	}
 	target := t.descriptor
@@ -35,8 +53,8 @@ func (t Tools) On(in Input, dir string) (Run, Source, error) {
 	if err != nil {
 		return nil, Source{}, err
 	}
-	source := Source{URL: "file:" + name, Protocols: "file", file: in.File}
-	source.relay = t.relay(dir, in.File)
+	source := Source{URL: "file:" + name, Protocols: "file", file: content}
+	source.relay = t.relay(dir, content)
 	return t.onFile(dir, in.File), source, nil
 }
 

@@ -71,11 +71,11 @@ func call[T any](ctx context.Context, c *calls, timeout time.Duration, do func()
 			o.value, err = do()
 			return err
 		})
-		if o.state.CompareAndSwap(waiting, answered) {
+		switch o.state.Swap(answered) {
+		case waiting:
 			close(o.done)
 			return
-		}
-		if o.state.Load() == overdue {
+		case overdue:
 			c.late.Add(-1)
 		}
 		if o.err == nil {
@@ -83,6 +83,7 @@ func call[T any](ctx context.Context, c *calls, timeout time.Duration, do func()
 		}
 	})
 	err, state := error(nil), int32(left)
+	begun := time.Now()
 	select {
 	case <-o.done:
 		return o.value, o.err
@@ -102,6 +103,14 @@ func call[T any](ctx context.Context, c *calls, timeout time.Duration, do func()
 		}
 		<-o.done
 		return o.value, o.err
+	}
+	if state == left { // late it may be all the same, only that nobody waits
+		time.AfterFunc(timeout-time.Since(begun), guard.Func(func() {
+			c.late.Add(1)
+			if !o.state.CompareAndSwap(left, overdue) {
+				c.late.Add(-1)
+			}
+		}))
 	}
 	return none, err
 }

@@ -273,3 +273,59 @@ func TestClosingAnInputDoesNotWait(t *testing.T) {
 		}
 	}
 }
+
+// A caller that goes away leaves its call behind, and that is late when its time is over like any other.
+func TestACallThatItsCallerLeftIsLateToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCalls(2)
+		hang := make(chan struct{})
+		for range 2 {
+			ctx, leave := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, leave)
+			_, err := call(ctx, c, 10*time.Second, func() (int, error) { <-hang; return 0, nil }, func(int) {})
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("the caller that left was told %v", err)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		start := time.Now()
+		_, err := call(t.Context(), c, 10*time.Second, func() (int, error) { return 1, nil }, func(int) {})
+		if !errors.Is(err, ErrUnavailable) || time.Since(start) > 0 {
+			t.Errorf("told %v after %v", err, time.Since(start))
+		}
+		close(hang)
+		synctest.Wait()
+		if n, err := call(t.Context(), c, 10*time.Second, func() (int, error) { return 1, nil }, func(int) {}); n != 1 || err != nil {
+			t.Errorf("when they are back: %d, %v", n, err)
+		}
+		if late := c.late.Load(); late != 0 {
+			t.Errorf("%d are late", late)
+		}
+		time.Sleep(2 * idleWorker)
+	})
+}
+
+// What this process reads of a source is bounded as its opening is.
+func TestReadingAHangingSourceIsBounded(t *testing.T) {
+	file, err := os.Open("calls_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	in, err := newInput(file, "a.gsm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.calls, in.timeout = newCalls(1), 50*time.Millisecond
+	start := make([]byte, 7)
+	if n, err := in.Reader().ReadAt(start, 0); n != 7 || err != nil || string(start) != "//go:bu" {
+		t.Fatalf("read %q, %v", start[:n], err)
+	}
+	hang := make(chan struct{})
+	defer close(hang)
+	in.calls.later(func() { <-hang }) // the only place is taken
+	if _, err := in.Reader().ReadAt(start, 0); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("told %v", err)
+	}
+}

@@ -91,8 +91,26 @@ func (in *Input) Close() error {
 	return nil
 }
 
-// Reader returns a reader over the whole source with an offset of its own, for any number of them at once.
-func (in *Input) Reader() *io.SectionReader { return io.NewSectionReader(in.File, 0, in.Size) }
+// Reader returns a reader over the whole source with an offset of its own, for any number of them at once. A file system
+// that does not answer is ErrUnavailable, in the time that opening the source might have taken.
+func (in *Input) Reader() *io.SectionReader { return io.NewSectionReader(content{in}, 0, in.Size) }
+
+// content reads an Input within bounds.
+type content struct{ in *Input }
+
+func (c content) ReadAt(p []byte, at int64) (int, error) {
+	in := c.in
+	if in.calls == nil {
+		return in.File.ReadAt(p, at)
+	}
+	read := func() ([]byte, error) {
+		own := make([]byte, len(p)) // a read that comes back late must not write to what is the caller's
+		n, err := in.File.ReadAt(own, at)
+		return own[:n], err
+	}
+	piece, err := call(context.Background(), in.calls, in.timeout, read, func([]byte) {})
+	return copy(p, piece), err
+}
 
 // Unchanged compares the open file with what it was when it was opened, by inode, size and modification time, and
 // returns ErrChanged if it has been written to since. A new file under the same name is no change: this one is still

@@ -35,6 +35,16 @@ func (s *FileSystem) remember(e *entry) {
 	s.insert(e, nil)
 }
 
+// rememberPlaced adds the entry of a file that has just been placed, and returns the one to use: somebody who looked
+// between the placing and this may have added it already, and be reading it.
+func (s *FileSystem) rememberPlaced(e *entry) *entry {
+	if known := s.variants[e.id]; known != nil && !known.leaving && known.size == e.size && known.stored.Equal(e.stored) {
+		return known
+	}
+	s.remember(e)
+	return e
+}
+
 // insert adds an entry of a new ID in front of next, or at the end.
 func (s *FileSystem) insert(e *entry, next *list.Element) {
 	if next == nil {

@@ -176,13 +176,15 @@ func (l *Ledger) tickLater() { time.AfterFunc(l.every, guard.Func(l.tick)) }
 // tick looks where readers are for as long as there are any. Those that were told to go and have not are told again:
 // what keeps them may have begun since.
 func (l *Ledger) tick() {
+	defer func() { // whatever happens on the way
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.ticking = len(l.readers) > 0; l.ticking {
+			l.tickLater()
+		}
+	}()
 	l.sample(func(*Reader) bool { return true })
 	l.relieve()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ticking = len(l.readers) > 0; l.ticking {
-		l.tickLater()
-	}
 }
 
 // keepBound sees to it that there is no more than allowed. mu is held, so readers are told from another goroutine.
@@ -225,7 +227,7 @@ func (l *Ledger) sample(which func(*Reader) bool) {
 // relieve lets go of what is too much, and of what was to go already.
 func (l *Ledger) relieve() {
 	for _, r := range l.excess() {
-		r.end()
+		guard.Func(r.end)()
 	}
 }
 

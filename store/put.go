@@ -54,7 +54,7 @@ func (s *FileSystem) put(id ID, path string) error {
 	}
 
 	s.mu.Lock()
-	s.remember(e)
+	e = s.rememberPlaced(e)
 	e.pinned = true // the newest of all is not the one to go
 	s.mu.Unlock()
 	s.recount()
