@@ -1,6 +1,7 @@
 package ffmpeg
 
 import (
+	"bytes"
 	"context"
 	"io"
 
@@ -24,9 +25,14 @@ type Run func(ctx context.Context, program Program, args []string, stdout io.Wri
 type Source struct {
 	URL, Protocols string // Protocols are those it may be read through
 
-	file  *io.SectionReader // the source itself, where it is ours to read
-	relay Run               // runs a program that reads relayURL, which we fill from the file; nil where there is no file
+	file    *io.SectionReader             // the source itself, where it is ours to read
+	verdict func(context.Context) Verdict // what ffmpeg reports of it; nil where there is no file
+	relay   Run                           // runs a program that reads relayURL, which we fill from the file; nil where there is no file
 }
+
+// pixelWords is what ffprobe says of a picture that is larger than it may decode. A cover it then leaves out; over a
+// video it gives up, whose size says nothing about what it is.
+const pixelWords = "exceeds specified max pixel count"
 
 // Probe asks ffprobe for the facts about a source. A failure is an *Error, and so is a source that is no audio.
 func Probe(ctx context.Context, run Run, source Source) (Facts, error) {
@@ -36,6 +42,9 @@ func Probe(ctx context.Context, run Run, source Source) (Facts, error) {
 	stderr, err := run(reading, FFprobe, ProbeArgs(source.Protocols, source.URL), &answer)
 	if err == nil && answer.full {
 		err = errFlood
+	}
+	if err != nil && source.verdict != nil && bytes.Contains(stderr, []byte(pixelWords)) && source.verdict(ctx) == Video {
+		return Facts{}, &Error{Class: VideoSource, Tail: Tail(stderr), Err: err}
 	}
 	if err != nil {
 		return Facts{}, judge(ctx, run, source, Classify(err, stderr, Unreadable))

@@ -9,6 +9,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -267,4 +268,20 @@ func remuxed(elements []byte, language string) []byte {
 		out = append(out, content...)
 	}
 	return out
+}
+
+// ffprobe may decode small pictures only, and gives up over a video: which is to be told from trouble.
+func TestAVideoOfAnySizeIsAVideo(t *testing.T) {
+	for _, codec := range []string{"libx264", "libx265", "mpeg4"} {
+		for _, size := range []string{"64x64", "640x480", "1920x1080"} {
+			path := filepath.Join(t.TempDir(), "phone.mp4")
+			out, err := exec.Command("ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc=size="+size+":rate=2:duration=1",
+				"-f", "lavfi", "-i", "sine=d=1", "-metadata", "comment="+strings.Repeat("a long comment ", 1000), "-c:v", codec, "-c:a", "aac", path).CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			_, err = probeFile(t, realTools(t), path)
+			wantClass(t, codec+" "+size, err, VideoSource)
+		}
+	}
 }

@@ -55,6 +55,13 @@ func (t Tools) On(in Input, dir string) (Run, Source, error) {
 	}
 	source := Source{URL: "file:" + name, Protocols: "file", file: content}
 	source.relay = t.relay(dir, content)
+	source.verdict = func(ctx context.Context) Verdict {
+		if rewind(in.File) != nil {
+			return Unreadable
+		}
+		said, _ := t.transcribe(ctx, FFmpeg, evidenceArgs(source), io.Discard, dir, []*os.File{in.File})
+		return said.report.Verdict() // which is Unreadable where the run failed
+	}
 	return t.onFile(dir, in.File), source, nil
 }
 
@@ -82,24 +89,30 @@ func (t Tools) onFile(dir string, file *os.File) Run {
 	}
 }
 
-// run runs one of the programs. It stops one whose source has too much to say of itself.
+// run runs one of the programs, and returns what tells how that ended.
 func (t Tools) run(ctx context.Context, program Program, args []string, stdout io.Writer, dir string, files []*os.File) ([]byte, error) {
+	said, err := t.transcribe(ctx, program, args, stdout, dir, files)
+	return said.words(), err
+}
+
+// transcribe runs one of the programs. It stops one whose source has too much to say of itself.
+func (t Tools) transcribe(ctx context.Context, program Program, args []string, stdout io.Writer, dir string, files []*os.File) (*transcript, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	opened := make(chan struct{})
-	stderr := transcript{flooded: func() { cancel(errFlood) }, opened: opened}
+	stderr := &transcript{flooded: func() { cancel(errFlood) }, opened: opened}
 	process := Process{
 		Path:   t.path(program),
 		Args:   args,
 		Dir:    dir,
 		Files:  files,
 		Stdout: stdout,
-		Stderr: &stderr,
+		Stderr: stderr,
 		Opened: opened,
 	}
 	err := process.Run(ctx)
 	stderr.report.End()
-	return stderr.words(), err
+	return stderr, err
 }
 
 func (t Tools) path(program Program) string {
