@@ -56,7 +56,7 @@ func TestCheckPrintsWhatCannotBeServed(t *testing.T) {
 	if err == nil || err.Error() != "1 of 3 files cannot be served" || !strings.HasPrefix(out, "cover.svg: 415 undecodable_source: ") || strings.Count(out, "\n") != 1 {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if out, err := command("check", "--ext", "mp3,wav", "--options", "f:mp3/t:0:1", dir); err != nil || out != "" {
+	if out, err := command("check", "--ext", "mp3,wav", "--options", "f:mp3/t:0:1", dir); err != nil || out != "All can be served: 2 files.\n" {
 		t.Errorf("what can be served: %v\n%s", err, out)
 	}
 	out, err = command("check", "--json", filepath.Join(dir, "good.mp3"))

@@ -35,6 +35,7 @@ type checking struct {
 
 	variant  urlapi.Options
 	stdout   io.Writer
+	summary  io.Writer
 	progress io.Writer
 }
 
@@ -55,7 +56,7 @@ CPUs. The exit status is 0 when all of them can be served, and 1 otherwise.`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cmd.SilenceUsage = true
-			c.stdout, c.progress = cmd.OutOrStdout(), io.Discard
+			c.stdout, c.summary, c.progress = cmd.OutOrStdout(), cmd.ErrOrStderr(), io.Discard
 			if terminal, err := os.Stderr.Stat(); err == nil && terminal.Mode()&os.ModeCharDevice != 0 {
 				c.progress = os.Stderr
 			}
@@ -122,6 +123,9 @@ func (c *checking) check(ctx context.Context, path string) error {
 		return err
 	case bad > 0:
 		return fmt.Errorf("%s of %s files cannot be served", humanize.Comma(int64(bad)), humanize.Comma(int64(len(files))))
+	}
+	if !c.json {
+		fmt.Fprintf(c.summary, "All can be served: %s files.\n", humanize.Comma(int64(len(files))))
 	}
 	return nil
 }
@@ -230,6 +234,9 @@ func (c *checking) verdict(ctx context.Context, path string) checked {
 	default:
 		r := refusalOf(err)
 		verdict.Status, verdict.Code, verdict.Message = r.status, r.code, r.message()
+		if r.status == http.StatusNotFound && r.err != nil { // clients must not be told; whoever checks must
+			verdict.Message += " (" + r.err.Error() + ")"
+		}
 	}
 	return verdict
 }
