@@ -182,7 +182,8 @@ func isWhatItSays(a answer, whole []byte, part, key string) error {
 		errs = append(errs, lacks("Content-Range", ""))
 	case http.StatusPartialContent:
 		first, last, _ := strings.Cut(part, "-")
-		from, to := 0, size-1
+		var from int
+		to := size - 1
 		if first == "" {
 			n, _ := strconv.Atoi(last)
 			from = size - n

@@ -85,7 +85,7 @@ func probe[V any](ctx context.Context, p *prober, ask func(context.Context, ffmp
 	if err != nil {
 		return none, fmt.Errorf("making a folder for a probe: %w", err)
 	}
-	defer stage.Remove()
+	defer func() { _ = stage.Remove() }() // which is tried again
 	run, src, err := p.tools.On(ffmpegInput(p.input), stage.Dir())
 	if err != nil {
 		return none, err

@@ -110,7 +110,7 @@ func pidsFolders(root fs.FS) (folders []string) {
 		if len(parts) != 3 {
 			continue
 		}
-		top := ""
+		var top string
 		switch parts[1] {
 		case "":
 			top = "sys/fs/cgroup"

@@ -82,7 +82,8 @@ func call[T any](ctx context.Context, c *calls, timeout time.Duration, do func()
 			discard(o.value)
 		}
 	})
-	err, state := error(nil), int32(left)
+	var err error
+	state := int32(left)
 	begun := time.Now()
 	select {
 	case <-o.done:

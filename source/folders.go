@@ -148,7 +148,7 @@ func (fs *folders) find(f *folder, paths []string) (found []string, err error) {
 		// Where names are compared without regard to case or to how accents are composed, this has to find what
 		// opening would find. Letters beyond ASCII are left to the file system, then.
 		folded, ok := foldASCII(buffer[:0], name)
-		exists := false
+		var exists bool
 		if names != nil && ok {
 			_, exists = names[string(folded)]
 		} else if exists, err = fs.exists(f, name); err != nil {
