@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -65,6 +66,13 @@ func (what rendering) to(ctx context.Context, output string, stdout io.Writer) e
 		_, err := io.Copy(stdout, variant.Content)
 		return err
 	}
+	output, err = target(output)
+	if err != nil {
+		return err
+	}
+	if info, err := os.Stat(output); err == nil && !info.Mode().IsRegular() { // a pipe or a device stays what it is
+		return writeThrough(output, variant.Content)
+	}
 	file, err := os.CreateTemp(filepath.Dir(output), ".audio-proxy-*")
 	if err != nil {
 		return err
@@ -78,6 +86,24 @@ func (what rendering) to(ctx context.Context, output string, stdout io.Writer) e
 		return err
 	}
 	return os.Rename(file.Name(), output)
+}
+
+// target is where a name leads: a link is written through, not replaced.
+func target(name string) (string, error) {
+	resolved, err := filepath.EvalSymlinks(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return name, nil // it is made
+	}
+	return resolved, err
+}
+
+func writeThrough(name string, content io.Reader) error {
+	file, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, content)
+	return errors.Join(err, file.Close())
 }
 
 // longestRender is how long a render may take that nobody else waits for.

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
@@ -171,5 +172,35 @@ func TestFailedRenderLeavesTheOutputAsItWas(t *testing.T) {
 	entries, _ := os.ReadDir(dir)
 	if err != nil || string(content) != "before" || len(entries) != 1 {
 		t.Errorf("%q, %v, beside %v", content, err, entries)
+	}
+}
+
+// What stands where the variant is to go is replaced only where it is a file.
+func TestRenderWritesThroughPipesAndLinks(t *testing.T) {
+	dir := t.TempDir()
+	pipe, link, file := filepath.Join(dir, "pipe"), filepath.Join(dir, "link"), filepath.Join(dir, "file")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("file", link); err != nil {
+		t.Fatal(err)
+	}
+	heard := make(chan int, 1)
+	go func() {
+		content, _ := os.ReadFile(pipe)
+		heard <- len(content)
+	}()
+	for _, output := range []string{pipe, link} {
+		if _, err := command("render", "--root", "testdata/audio", "-o", output, "f:mp3/t:0:1", "speech.wav"); err != nil {
+			t.Fatalf("to %s: %v", output, err)
+		}
+	}
+	if n := <-heard; n == 0 {
+		t.Error("nothing came through the pipe")
+	}
+	for path, kind := range map[string]os.FileMode{pipe: os.ModeNamedPipe, link: os.ModeSymlink, file: 0} {
+		if info, err := os.Lstat(path); err != nil || info.Mode().Type() != kind {
+			t.Errorf("%s is %v, %v", path, info, err)
+		}
 	}
 }

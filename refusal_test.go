@@ -56,7 +56,7 @@ func TestBadInputGetsTheContractsError(t *testing.T) {
 		{"unknown scheme", base + "/insecure/plain/ftp://h/a.wav", 404, "not_found", "", "max-age=10", 0},
 		{"scheme without a source", base + "/insecure/plain/s3://bucket/a.wav", 404, "not_found", "", "max-age=10", 0},
 		{"too large", s.url("", "music.wav"), 413, "source_too_large", "max_source_size", "max-age=10", 0},
-		{"text", s.url("", "text.wav"), 415, "undecodable_source", "", "max-age=10", 2}, // one is for evidence
+		{"text", s.url("", "text.wav"), 415, "undecodable_source", "", "max-age=10", 3}, // two are for evidence
 		{"empty", s.url("f:flac", "empty.wav"), 415, "undecodable_source", "", "max-age=10", -1},
 		{"header only", s.url("f:mp3", "header.wav"), 415, "undecodable_source", "", "max-age=10", 1},
 		{"header only, into FLAC", s.url("f:flac/bd:16", "header.wav"), 415, "undecodable_source", "", "max-age=10", 0}, // which is remembered

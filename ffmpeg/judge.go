@@ -14,8 +14,40 @@ import (
 // itself. If that fails too, the source is Undecodable; if it doesn't, we Failed, or the source was Unavailable where
 // ffmpeg had not even been able to open it. A failure that is not doubtful is returned as it is.
 //
-// It runs a program, in the place of the one that failed.
+// That a source has nothing to decode is believed only if a copy of it, as we can read it, has neither: most demuxers
+// take an error of reading their first bytes for a file that is no audio, and don't say that there was one.
+//
+// It runs programs, in the place of the one that failed.
 func judge(ctx context.Context, run Run, source Source, failure *Error) *Error {
+	found := weigh(ctx, run, source, failure)
+	switch {
+	case found.Class == NoSound && found.Err == nil: // it was read to its end, and the trim may have left nothing
+		return found
+	case failure.Class == Undecodable && !failure.doubtful: // it asks for more than a source may have
+		return found
+	}
+	return confirm(ctx, source, found)
+}
+
+// confirm believes that a source has nothing to decode only if a copy of it has neither.
+func confirm(ctx context.Context, source Source, found *Error) *Error {
+	if source.copyDecodes == nil || found.Class != Undecodable && found.Class != NoSound {
+		return found
+	}
+	decodes, err := source.copyDecodes(ctx)
+	switch cause := context.Cause(ctx); {
+	case cause != nil:
+		return Classify(cause, nil, Pending)
+	case err != nil:
+		return sourceError(err)
+	case decodes:
+		return &Error{Class: Unavailable, Tail: found.Tail, Err: found.Err}
+	}
+	return found
+}
+
+// weigh is judge without the copy.
+func weigh(ctx context.Context, run Run, source Source, failure *Error) *Error {
 	if !failure.doubtful {
 		return failure
 	}

@@ -3,6 +3,7 @@ package ffmpeg
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 
 	"github.com/caddy-audio-proxy/caddy-audio-proxy/urlapi"
@@ -24,6 +25,10 @@ type Run func(ctx context.Context, program Program, args []string, stdout io.Wri
 // Source is an input as ffmpeg is told it.
 type Source struct {
 	URL, Protocols string // Protocols are those it may be read through
+
+	// copyDecodes says whether a second of a copy of the file decodes; nil where there is no file. The error is that of
+	// reading the file.
+	copyDecodes func(context.Context) (bool, error)
 
 	file    *io.SectionReader             // the source itself, where it is ours to read
 	verdict func(context.Context) Verdict // what ffmpeg reports of it; nil where there is no file
@@ -50,6 +55,9 @@ func Probe(ctx context.Context, run Run, source Source) (Facts, error) {
 		return Facts{}, judge(ctx, run, source, Classify(err, stderr, Unreadable))
 	}
 	facts, err := ParseFacts(answer.content)
+	if failure, ok := errors.AsType[*Error](err); ok {
+		return Facts{}, confirm(ctx, source, failure)
+	}
 	if err != nil {
 		return Facts{}, err
 	}

@@ -2,8 +2,10 @@ package ffmpeg
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -55,6 +57,7 @@ func (t Tools) On(in Input, dir string) (Run, Source, error) {
 	}
 	source := Source{URL: "file:" + name, Protocols: "file", file: content}
 	source.relay = t.relay(dir, content)
+	source.copyDecodes = func(ctx context.Context) (bool, error) { return t.copyDecodes(ctx, dir, ext, content) }
 	source.verdict = func(ctx context.Context) Verdict {
 		if rewind(in.File) != nil {
 			return Unreadable
@@ -63,6 +66,42 @@ func (t Tools) On(in Input, dir string) (Run, Source, error) {
 		return said.report.Verdict() // which is Unreadable where the run failed
 	}
 	return t.onFile(dir, in.File), source, nil
+}
+
+// copyLimit is the size of the largest source that is copied to be tried, in bytes: some 50 ms.
+const copyLimit = 64 << 20
+
+// copyDecodes copies the source into dir and decodes a second of that.
+func (t Tools) copyDecodes(ctx context.Context, dir, ext string, content *io.SectionReader) (bool, error) {
+	if content.Size() > copyLimit {
+		return false, nil
+	}
+	name := "copy" + ext
+	file, err := os.Create(filepath.Join(dir, name))
+	if err != nil {
+		return false, nil // no room to try it in
+	}
+	defer os.Remove(file.Name())
+	defer file.Close()
+	buffer := make([]byte, 64<<10)
+	for at := int64(0); at < content.Size() && ctx.Err() == nil; {
+		n, err := content.ReadAt(buffer, at)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return false, err
+		}
+		if _, err := file.Write(buffer[:n]); err != nil || n == 0 {
+			return false, nil // no room, or less of it than there was
+		}
+		at += int64(n)
+	}
+	nothing, err := os.Open(os.DevNull) // in the place of the source
+	if err != nil {
+		return false, nil
+	}
+	defer nothing.Close()
+	var frames counter
+	_, err = t.run(ctx, FFmpeg, evidenceArgs(Source{URL: "file:" + name, Protocols: "file"}), &frames, dir, []*os.File{nothing})
+	return err == nil && frames > 0, nil
 }
 
 // Run runs one of the programs without a source.

@@ -166,3 +166,44 @@ func TestSourcesThatWeReadOurselves(t *testing.T) {
 type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// The first bytes of a container are where an error is least often told: what could not be read looks like no audio.
+func TestN02AnIOErrorInTheHeaderIsNoProperty(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		at   []int64 // bytes; from the end where negative
+		args []string
+	}{
+		{"front.m4a", []int64{20, 200}, []string{"-c:a", "aac", "-movflags", "+faststart"}},
+		{"fragments.m4a", []int64{20, 200}, []string{"-c:a", "aac", "-movflags", "frag_keyframe+empty_moov"}},
+		{"end.m4b", []int64{20, -300}, []string{"-c:a", "aac", "-f", "ipod"}},
+		{"end.3gp", []int64{-300}, []string{"-c:a", "aac"}},
+		{"a.nut", []int64{200, 1500}, []string{"-c:a", "mp2"}},
+		{"a.flv", []int64{200}, []string{"-c:a", "aac"}},
+		{"a.tta", []int64{20}, nil},
+		{"a.caf", []int64{20, -60}, []string{"-c:a", "alac"}},
+		{"a.flac", []int64{100}, nil},
+		{"a.mp3", []int64{20, 2000}, nil},
+		{"a.wav", []int64{20}, nil},
+		{"a.opus", []int64{30, 100}, []string{"-c:a", "libopus"}},
+	} {
+		path := makeAudio(t, c.name, "anoisesrc=r=44100:d=5:seed=1:c=pink", c.args...)
+		size, err := fileSize(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range c.at {
+			if at < 0 {
+				at += size
+			}
+			tools := preload(t, failingReads, fmt.Sprint("EIO_AFTER=", at))
+			_, err := renderFile(t, tools, path, urlapi.Options{Format: urlapi.MP3}, Limits{})
+			wantUnavailable(t, fmt.Sprintf("%s at %d: render", c.name, at), err)
+			_, err = probeFile(t, tools, path)
+			if err != nil { // what it says where it got that far is right
+				wantUnavailable(t, fmt.Sprintf("%s at %d: probe", c.name, at), err)
+			}
+		}
+	}
+}
