@@ -66,7 +66,7 @@ func (what rendering) to(ctx context.Context, output string, stdout io.Writer) e
 		_, err := io.Copy(stdout, variant.Content)
 		return err
 	}
-	output, err = target(output)
+	output, err = resolved(output)
 	if err != nil {
 		return err
 	}
@@ -88,13 +88,13 @@ func (what rendering) to(ctx context.Context, output string, stdout io.Writer) e
 	return os.Rename(file.Name(), output)
 }
 
-// target is where a name leads: a link is written through, not replaced.
-func target(name string) (string, error) {
-	resolved, err := filepath.EvalSymlinks(name)
+// resolved is where a name leads: a link is written through, not replaced.
+func resolved(name string) (string, error) {
+	path, err := filepath.EvalSymlinks(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return name, nil // it is made
 	}
-	return resolved, err
+	return path, err
 }
 
 func writeThrough(name string, content io.Reader) error {
