@@ -91,7 +91,7 @@ func (what rendering) to(ctx context.Context, output string, stdout io.Writer) e
 // resolved is where a name leads: a link is written through, not replaced.
 func resolved(name string) (string, error) {
 	path, err := filepath.EvalSymlinks(name)
-	if errors.Is(err, fs.ErrNotExist) {
+	if _, linkErr := os.Lstat(name); errors.Is(err, fs.ErrNotExist) && linkErr != nil {
 		return name, nil // it is made
 	}
 	return path, err

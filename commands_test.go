@@ -2,6 +2,7 @@ package audioproxy
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -182,7 +183,7 @@ func TestRenderWritesThroughPipesAndLinks(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("file", link); err != nil {
+	if err := errors.Join(os.Symlink("file", link), os.WriteFile(file, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	heard := make(chan int, 1)
