@@ -90,11 +90,10 @@ func (what rendering) to(ctx context.Context, output string, stdout io.Writer) e
 
 // resolved is where a name leads: a link is written through, not replaced.
 func resolved(name string) (string, error) {
-	path, err := filepath.EvalSymlinks(name)
-	if _, linkErr := os.Lstat(name); errors.Is(err, fs.ErrNotExist) && linkErr != nil {
+	if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 		return name, nil // it is made
 	}
-	return path, err
+	return filepath.EvalSymlinks(name)
 }
 
 func writeThrough(name string, content io.Reader) error {
